@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "jsonw.h"
+#include "utf8.h"
+
+enum { DEPTH = 8 * sizeof(unsigned long) };
+
+void
+jsonw_init(struct jsonw *w, struct buf *out)
+{
+	*w = (struct jsonw){ .out = out };
+}
+
+/* Put the escape for the character of n bytes at p; false: it needs none. */
+static bool
+escape(struct buf *out, const unsigned char *p, size_t n)
+{
+	static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
+	static const char hex[] = "0123456789abcdef";
+	const char *f;
+	char esc[] = "\\u0000";
+	unsigned c = *p;
+
+	if (n == 1 && c != 0 && (f = strchr(from, (int)c)) != NULL) {
+		esc[1] = to[f - from];
+		buf_put(out, esc, 2);
+		return true;
+	}
+	if (n == 2)
+		c = (c & 31) << 6 | (p[1] & 63);
+	else if (n == 3)
+		c = (c & 15) << 12 | (p[1] & 63u) << 6 | (p[2] & 63);
+	if (n == 4 || (c >= ' ' && c < 0x7f) ||
+	    (c >= 0xa0 && c != 0x2028 && c != 0x2029))
+		return false;
+	for (int i = 0; i < 4; i++)
+		esc[2 + i] = hex[c >> (12 - 4 * i) & 15];
+	buf_put(out, esc, 6);
+	return true;
+}
+
+static bool
+plain(unsigned char c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void
+quote(struct jsonw *w, const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s, *end = p + len;
+	const unsigned char *run;
+	size_t n;
+
+	buf_put(w->out, "\"", 1);
+	while (p < end) {
+		for (run = p; p < end && plain(*p); p++)
+			continue;
+		if (p > run)
+			buf_put(w->out, run, (size_t)(p - run));
+		if (p == end)
+			break;
+		if ((n = utf8_len(p, end)) == 0) {
+			buf_puts(w->out, "\xef\xbf\xbd");
+			n = utf8_bad(p, end);
+		} else if (!escape(w->out, p, n)) {
+			buf_put(w->out, p, n);
+		}
+		p += n;
+	}
+	buf_put(w->out, "\"", 1);
+}
+
+static void
+item(struct jsonw *w, const char *key)
+{
+	assert((key != NULL) == (w->objects >> w->depth & 1));
+	assert(w->depth > 0 || !w->comma);
+	if (w->comma)
+		buf_put(w->out, ",", 1);
+	w->comma = true;
+	if (key != NULL) {
+		quote(w, key, strlen(key));
+		buf_put(w->out, ":", 1);
+	}
+}
+
+static void
+open_with(struct jsonw *w, const char *key, char bracket)
+{
+	item(w, key);
+	buf_put(w->out, &bracket, 1);
+	w->comma = false;
+	w->depth++;
+	assert(w->depth < DEPTH);
+	w->objects &= ~(1UL << w->depth);
+	if (bracket == '{')
+		w->objects |= 1UL << w->depth;
+}
+
+void
+jsonw_object(struct jsonw *w, const char *key)
+{
+	open_with(w, key, '{');
+}
+
+void
+jsonw_array(struct jsonw *w, const char *key)
+{
+	open_with(w, key, '[');
+}
+
+void
+jsonw_end(struct jsonw *w)
+{
+	assert(w->depth > 0);
+	buf_put(w->out, w->objects >> w->depth & 1 ? "}" : "]", 1);
+	w->comma = true;
+	w->depth--;
+}
+
+void
+jsonw_bytes(struct jsonw *w, const char *key, const void *s, size_t len)
+{
+	item(w, key);
+	quote(w, s, len);
+}
+
+void
+jsonw_str(struct jsonw *w, const char *key, const char *s)
+{
+	jsonw_bytes(w, key, s, strlen(s));
+}
+
+void
+jsonw_int(struct jsonw *w, const char *key, long n)
+{
+	item(w, key);
+	buf_printf(w->out, "%ld", n);
+}
+
+void
+jsonw_double(struct jsonw *w, const char *key, double d)
+{
+	char text[32];
+
+	if (!isfinite(d)) {
+		jsonw_null(w, key);	/* JSON has no word for it */
+		return;
+	}
+	/* The shortest of these that reads back as the same number. */
+	for (int digits = 15; digits <= 17; digits++) {
+		(void)snprintf(text, sizeof(text), "%.*g", digits, d);
+		if (!(strtod(text, NULL) < d) && !(strtod(text, NULL) > d))
+			break;
+	}
+	item(w, key);
+	buf_puts(w->out, text);
+}
+
+void
+jsonw_bool(struct jsonw *w, const char *key, bool b)
+{
+	item(w, key);
+	buf_puts(w->out, b ? "true" : "false");
+}
+
+void
+jsonw_null(struct jsonw *w, const char *key)
+{
+	item(w, key);
+	buf_puts(w->out, "null");
+}
+
+void
+jsonw_raw(struct jsonw *w, const char *key, const char *s, size_t len)
+{
+	item(w, key);
+	buf_put(w->out, s, len);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kubeconfig - where the cluster is and who we are.
+ *
+ * Everything is read into memory here, before the confinement: the file (YAML
+ * or JSON; client-go's kubeconfig v1), what it points to (relative to it),
+ * or the pod's service account. Unsupported or unreadable entries are errors
+ * that name file and line. Order: path given > $KUBECONFIG (its first file
+ * that exists) > service account, if its files are there > ~/.kube/config.
+ */
+#ifndef KUBECONFIG_H
+#define KUBECONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+
+struct kubeconfig {
+	char *source;		/* the file, or "service account" */
+	char *server;		/* "https://host:port", no slash at the end */
+	char *host;		/* without brackets */
+	char *port;
+	char *ca;		/* PEM; NULL: none given */
+	char *cert, *key;	/* PEM, or NULL */
+	char *token;		/* or NULL */
+	char *token_file;	/* re-read as it rotates; absolute; or NULL */
+	char *tls_name;		/* tls-server-name, or NULL */
+	char *proxy;		/* proxy-url, or NULL */
+	char *user;		/* as the file calls it */
+	char *context;
+	char *namespace;	/* the context's, or "default" */
+	bool insecure;
+	bool warn_mode;		/* the file is readable by others */
+};
+
+/* path and context may be NULL. */
+int kubeconfig_load(struct kubeconfig *kc, const char *path,
+    const char *context, struct error *err);
+void kubeconfig_free(struct kubeconfig *kc);	/* credentials are wiped */
+
+/* The text of a kubeconfig, without I/O but for the files it names, which are
+ * read with read_file() (NULL: not allowed). For tests and fuzzing. */
+typedef char *kubeconfig_read(void *arg, const char *path, size_t *len,
+    struct error *err);
+int kubeconfig_parse(struct kubeconfig *kc, const char *name, const char *text,
+    size_t len, const char *context, kubeconfig_read *read_file, void *arg,
+    struct error *err);
+
+#endif

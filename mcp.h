@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mcp - JSON-RPC 2.0 and the Model Context Protocol, revisions 2024-11-05 to
+ * 2025-11-25 (with initialize) and 2026-07-28 (stateless), told apart by each
+ * request. No I/O: a message in, messages out through a function. It knows no
+ * Kubernetes; what can be called comes as rows.
+ */
+#ifndef MCP_H
+#define MCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+struct loop;
+struct mcp;
+struct tool;
+
+/* What a server offers. Everything is borrowed. */
+struct mcp_rows {
+	const char *name, *title, *version, *website;
+	const char *instructions;
+	const struct tool *const *tools;	/* NULL at the end */
+	/*
+	 * Other methods, as rows named by their method: resources/list,
+	 * resources/templates/list, resources/read, prompts/list,
+	 * prompts/get, completion/complete, resources/subscribe, ... Which
+	 * capabilities are declared follows from them. ERR_INPUT is answered
+	 * with -32602, ERR_GONE as "resource not found" of the revision.
+	 */
+	const struct tool *const *methods;
+	bool logging;		/* notifications/message may come */
+	const unsigned char *key;	/* 32 bytes, seals requestState */
+};
+
+/*
+ * One message for the client, without a newline. ticket is that of the
+ * message it answers or belongs to; last: nothing more comes for that ticket.
+ */
+typedef void mcp_send(void *arg, long ticket, const char *json, size_t len,
+    bool last);
+
+struct mcp *mcp_open(struct loop *l, const struct mcp_rows *rows, void *env,
+    mcp_send *send, void *arg, struct error *err);
+void mcp_close(struct mcp *m);
+
+/*
+ * One message from the client, without its newline; borrowed. Whatever the
+ * bytes are, this answers or stays silent as JSON-RPC says; it never fails.
+ * version: the MCP-Protocol-Version header over HTTP, else NULL.
+ */
+void mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
+    const char *version);
+/* The client sent a message longer than LIMIT_MESSAGE; its text is gone. */
+void mcp_too_long(struct mcp *m, long ticket);
+/* Lines refused so far; past LIMIT_BAD_LINES the loop ends the connection. */
+long mcp_bad_lines(const struct mcp *m);
+
+void mcp_cancel_ticket(struct mcp *m, long ticket);	/* an HTTP client left */
+void mcp_end(struct mcp *m);		/* end of input: stop all calls */
+size_t mcp_live(const struct mcp *m);	/* calls not yet FREE */
+size_t mcp_left(const struct mcp *m);	/* objects left in the cluster */
+
+#endif

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#	make			./mcp-sandbox, one static program (musl)
+#	make check-unit		the unit tests; SAN=address,undefined sanitized
+#	make check-valgrind	the same under valgrind
+#	make check-fuzz		every fuzzer for FUZZ_SECONDS
+#	make reproducible	two builds in two folders are the same bytes
+#	make install		DESTDIR= PREFIX=
+#
+# THIRD_PARTY=DIR takes the archives of third-party.lock from DIR, without a
+# network.  WERROR=1 (always in CI) makes warnings errors.  The rest of the
+# switches: tools/toolchain.mk.
+
+all:
+
+include tools/toolchain.mk
+
+PREFIX	?= /usr/local
+BINDIR	?= $(PREFIX)/bin
+MANDIR	?= $(PREFIX)/share/man
+UNITDIR	?= $(PREFIX)/lib/systemd/system
+VERSION	:= $(shell cat VERSION)
+WERROR	?= $(if $(CI),1)
+FUZZ_SECONDS ?= 20
+
+# Leaving a field out zeroes it, and we rely on that.
+WARN	= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
+	  -Wmissing-prototypes -Wwrite-strings -Wcast-qual -Wvla -Wformat=2 \
+	  -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+FLAGS	= -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) $(HARDEN) $(CODEGEN) \
+	  $(SANFLAGS) -I. -I$(B) $(THIRD) -DVERSION='"$(VERSION)"' -MMD -MP
+
+MAINS	:= $(wildcard mcp-sandbox.c mcp-sandbox-agent.c)
+SRCS	:= $(filter-out $(MAINS),$(wildcard *.c))
+OBJS	:= $(SRCS:%.c=$(B)/%.o)
+PROGS	:= $(MAINS:%.c=$(B)/%)
+TESTS	:= $(patsubst %.c,$(B)/%,$(wildcard tests/test-*.c))
+FUZZERS	:= $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz-*.c))
+# Everything but main(), so that tests link what the program links.
+LIBS	:= $(B)/libmcp-sandbox.a $(B)/libthird.a
+BPF	:= $(if $(wildcard seccomp.def),$(B)/seccomp-bpf.h)
+
+ifeq ($(LIBC),musl)
+all: $(MAINS:%.c=%)
+else
+all: $(PROGS)
+endif
+all: $(LIBS)
+
+need-%:
+	@tools/need $(subst -, ,$*)
+
+# --- third-party code --------------------------------------------------------
+
+$(T)/unpacked: third-party.lock | need-base
+	@mkdir -p $(T)
+	@flock $(T)/lock sh -c 'cmp -s third-party.lock $@ || \
+	    { tools/fetch third-party.lock $(T) && cp third-party.lock $@; }'
+	@touch $@
+
+$(B)/kernel: | need-base
+	@mkdir -p $@
+	@multi=$$($(CC) -print-multiarch); ln -sfn /usr/include/linux $@/linux && \
+	    ln -sfn /usr/include/asm-generic $@/asm-generic && \
+	    if [ -d "/usr/include/$$multi/asm" ]; \
+	    then ln -sfn "/usr/include/$$multi/asm" $@/asm; \
+	    else ln -sfn /usr/include/asm $@/asm; fi
+
+NEEDS	:= $(if $(filter musl,$(LIBC)),$(B)/kernel) \
+	   $(if $(FUZZ),need-fuzz,$(if $(CLANG),need-clang))
+
+$(B)/libthird.a: $(T)/unpacked $(wildcard config/*) tools/third-party.mk \
+    tools/toolchain.mk | $(NEEDS)
+	@mkdir -p $(B)
+	@flock $(B)/lock $(MAKE) --no-print-directory -f tools/third-party.mk $@
+
+# --- our code ----------------------------------------------------------------
+
+# Libseccomp works at build time only; what is linked in is its result.
+$(B)/gen-bpf: tools/gen-bpf.c seccomp.def | need-base
+	@mkdir -p $(@D)
+	@echo "  HOST  $@"
+	@gcc -std=c11 -D_GNU_SOURCE -O1 $(WARN) -I. -o $@ $< -lseccomp
+
+$(B)/seccomp-bpf.h: $(B)/gen-bpf
+	@echo "  GEN   $@"
+	@$(B)/gen-bpf >$@.new && mv $@.new $@
+
+$(B)/%.o: %.c VERSION Makefile tools/toolchain.mk | $(T)/unpacked $(NEEDS) $(BPF)
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(TCC) $(FLAGS) -c -o $@ $<
+
+$(B)/libmcp-sandbox.a: $(OBJS)
+	@mkdir -p $(@D)
+	@echo "  AR    $@"
+	@rm -f $@ $@.new
+	@ar qcsD $@.new $^
+	@mv $@.new $@
+
+$(PROGS): $(B)/%: $(B)/%.o $(LIBS)
+	@echo "  LINK  $@"
+	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) $^ $(END)
+
+ifeq ($(LIBC),musl)
+$(MAINS:%.c=%): %: $(B)/%
+	@strip -o $@.new $<
+	@mv $@.new $@
+endif
+
+# --- tests -------------------------------------------------------------------
+
+# A sanitizer needs what the confinement denies: these run without one.
+CONFINED := $(filter $(B)/tests/test-sandbox%,$(TESTS))
+UNIT	:= $(filter-out $(CONFINED),$(TESTS))
+
+$(TESTS): $(B)/%: $(B)/%.o $(LIBS)
+	@echo "  LINK  $@"
+	@$(TCC) $(SANFLAGS) $(LINK) -o $@ $^ $$(pkg-config --libs check)
+
+$(TESTS:%=%.o): | need-test
+
+ifeq ($(LIBC),musl)
+# The test library is made for glibc, and so are the checkers.
+check-unit check-valgrind:
+	@$(MAKE) --no-print-directory LIBC=glibc $@
+else
+ifdef SAN
+CONFINED := $(CONFINED:$(B)/%=build/glibc/%)
+$(CONFINED): build/glibc/%: FORCE
+	@$(MAKE) --no-print-directory LIBC=glibc SAN= CC=gcc $@
+endif
+check-unit: $(UNIT) $(CONFINED)
+	@tools/run-tests $^
+
+# Slow enough there to be left out.
+VALGRIND_SKIP ?=
+check-valgrind: $(filter-out $(VALGRIND_SKIP:%=$(B)/tests/%),$(UNIT)) | need-valgrind
+	@CK_FORK=no tools/run-tests --valgrind $^
+endif
+
+ifdef FUZZ
+fuzz: $(FUZZERS)
+$(FUZZERS): $(B)/%: $(B)/%.o $(LIBS)
+	@echo "  LINK  $@"
+	@$(TCC) -fsanitize=fuzzer,address,undefined $(LINK) -o $@ $^
+
+check-fuzz: $(FUZZERS)
+	@tools/run-fuzz $(FUZZ_SECONDS) $^
+else
+fuzz check-fuzz:
+	@$(MAKE) --no-print-directory SAN=fuzzer $@
+endif
+
+reproducible: | $(T)/unpacked
+	@tools/reproducible "$(MAKE)"
+
+# --- the rest ----------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(BINDIR)
+	install -m 755 mcp-sandbox $(DESTDIR)$(BINDIR)/
+	@for f in man/*.[158]; do \
+		[ -f "$$f" ] || continue; d=$(DESTDIR)$(MANDIR)/man$${f##*.}; \
+		echo "install -m 644 $$f $$d/"; \
+		install -d $$d && install -m 644 $$f $$d/ || exit 1; \
+	done
+	@for f in systemd/*.service systemd/*.socket; do \
+		[ -f "$$f" ] || continue; d=$(DESTDIR)$(UNITDIR); \
+		echo "install $$f $$d/"; install -d $$d && \
+		sed 's|/usr/local/bin/|$(BINDIR)/|' $$f >$$d/$${f##*/} && \
+		chmod 644 $$d/$${f##*/} || exit 1; \
+	done
+
+clean:
+	rm -rf build mcp-sandbox mcp-sandbox-agent
+
+FORCE:
+.SECONDARY:
+.PHONY: all check-unit check-valgrind check-fuzz fuzz reproducible install \
+    clean FORCE
+
+-include $(wildcard $(B)/*.d $(B)/tests/*.d $(B)/tests/fuzz/*.d)
+# Targets that need Python or a cluster live beside their tests.
+-include $(wildcard tests/*.mk)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# $(B)/libthird.a: curl, mbedTLS, nghttp2 and libyaml, each with only what the
+# program needs, and what config/ adds for them.  Its own make, because the
+# list of sources is not known before they are unpacked.
+
+include tools/toolchain.mk
+
+CURL	:= $(wildcard $(T)/curl/lib/*.c $(T)/curl/lib/*/*.c)
+MBED	:= $(wildcard $(T)/mbedtls/library/*.c) \
+	   $(T)/mbedtls/3rdparty/everest/library/everest.c \
+	   $(T)/mbedtls/3rdparty/everest/library/x25519.c \
+	   $(T)/mbedtls/3rdparty/everest/library/Hacl_Curve25519_joined.c
+NGHTTP2	:= $(wildcard $(T)/nghttp2/lib/*.c)
+YAML	:= $(addprefix $(T)/libyaml/src/,api.c reader.c scanner.c parser.c loader.c)
+OURS	:= config/entropy.c
+# musl is slow there on x86-64 only.
+MEM	:= $(if $(filter musl,$(LIBC)),$(filter x86_64,$(shell uname -m)))
+ifdef MEM
+OURS	+= config/mem.c
+endif
+
+obj	= $(patsubst build/%.c,$(B)/%.o,$(patsubst config/%.c,$(B)/config/%.o,$1))
+ALL	:= $(call obj,$(CURL) $(MBED) $(NGHTTP2) $(YAML) $(OURS))
+
+# -w: their warnings are upstream's, but these three are bugs on a 64-bit libc
+# that declares less than glibc.
+FLAGS	= -std=gnu11 -D_GNU_SOURCE -w -Werror=implicit-function-declaration \
+	  -Werror=int-conversion -Werror=incompatible-pointer-types \
+	  $(HARDEN) $(CODEGEN) $(if $(SAN),-g) \
+	  $(subst $(comma)undefined,,$(SANFLAGS))
+
+$(B)/libthird.a: $(ALL)
+	@echo "  AR    $@"
+	@rm -f $@ $@.new
+	@ar qcsD $@.new $(ALL)
+	@mv $@.new $@
+
+$(ALL): config/curl_config.h config/mbedtls_config.h tools/toolchain.mk \
+    tools/third-party.mk $(T)/unpacked
+
+$(call obj,$(CURL)): FLAGS += -Os -DHAVE_CONFIG_H -DBUILDING_LIBCURL \
+    -I$(T)/curl/lib
+$(call obj,$(MBED)): FLAGS += -O2 -I$(T)/mbedtls/library \
+    $(addprefix -isystem $(T)/mbedtls/3rdparty/everest/include/everest,/ /kremlib)
+$(call obj,$(NGHTTP2)): FLAGS += -O2 -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H \
+    -DHAVE_CLOCK_GETTIME -DHAVE_DECL_CLOCK_MONOTONIC=1
+$(call obj,$(YAML)): FLAGS += -Os -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 \
+    -DYAML_VERSION_PATCH=5 -DYAML_VERSION_STRING='"0.2.5"'
+$(call obj,$(OURS)): FLAGS += -O2 -Wall -Wextra
+# The functions that the compiler would turn these loops into are these.
+$(B)/config/mem.o: FLAGS += -fno-builtin -fno-tree-loop-distribute-patterns \
+    -fno-stack-protector
+
+$(B)/third-party/%.o: $(T)/%.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(TCC) $(FLAGS) $(THIRD) -c -o $@ $<
+
+$(B)/config/%.o: config/%.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(TCC) $(FLAGS) $(THIRD) -c -o $@ $<

@@ -27,8 +27,9 @@ FUZZ_SECONDS ?= 20
 WARN	= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 	  -Wmissing-prototypes -Wwrite-strings -Wcast-qual -Wvla -Wformat=2 \
 	  -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+# -iquote: our limits.h is not the system's.
 FLAGS	= -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) $(HARDEN) $(CODEGEN) \
-	  $(SANFLAGS) -I. -I$(B) $(THIRD) -DVERSION='"$(VERSION)"' -MMD -MP
+	  $(SANFLAGS) -iquote . -iquote $(B) $(THIRD) -DVERSION='"$(VERSION)"' -MMD -MP
 
 MAINS	:= $(wildcard mcp-sandbox.c mcp-sandbox-agent.c)
 SRCS	:= $(filter-out $(MAINS),$(wildcard *.c))
@@ -80,7 +81,7 @@ $(B)/libthird.a: $(T)/unpacked $(wildcard config/*) tools/third-party.mk \
 $(B)/gen-bpf: tools/gen-bpf.c seccomp.def | need-base
 	@mkdir -p $(@D)
 	@echo "  HOST  $@"
-	@gcc -std=c11 -D_GNU_SOURCE -O1 $(WARN) -I. -o $@ $< -lseccomp
+	@gcc -std=c11 -D_GNU_SOURCE -O1 $(WARN) -iquote . -o $@ $< -lseccomp
 
 $(B)/seccomp-bpf.h: $(B)/gen-bpf
 	@echo "  GEN   $@"

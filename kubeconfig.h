@@ -5,8 +5,10 @@
  * Everything is read into memory here, before the confinement: the file (YAML
  * or JSON; client-go's kubeconfig v1), what it points to (relative to it),
  * or the pod's service account. Unsupported or unreadable entries are errors
- * that name file and line. Order: path given > $KUBECONFIG (its first file
- * that exists) > service account, if its files are there > ~/.kube/config.
+ * that name file and line. Order: path given > $CREDENTIALS_DIRECTORY/
+ * kubeconfig (systemd's LoadCredential=) > $KUBECONFIG (its first file that
+ * exists; nothing is merged) > service account, if its files are there and no
+ * context is asked for > ~/.kube/config.
  */
 #ifndef KUBECONFIG_H
 #define KUBECONFIG_H
@@ -18,16 +20,19 @@ struct error;
 
 struct kubeconfig {
 	char *source;		/* the file, or "service account" */
-	char *server;		/* "https://host:port", no slash at the end */
+	char *server;		/* "https://host:port[/path]", no slash at the
+				 * end; http:// means: warn */
 	char *host;		/* without brackets */
 	char *port;
-	char *ca;		/* PEM; NULL: none given */
+	char *ca;		/* PEM; the system's if the file names none;
+				 * NULL: neither */
 	char *cert, *key;	/* PEM, or NULL */
 	char *token;		/* or NULL */
-	char *token_file;	/* re-read as it rotates; absolute; or NULL */
+	char *token_file;	/* where token is from, re-read as it rotates;
+				 * absolute; or NULL */
 	char *tls_name;		/* tls-server-name, or NULL */
 	char *proxy;		/* proxy-url, or NULL */
-	char *user;		/* as the file calls it */
+	char *user;		/* as the file calls it; "": anonymous */
 	char *context;
 	char *namespace;	/* the context's, or "default" */
 	bool insecure;

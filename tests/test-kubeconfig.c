@@ -458,7 +458,7 @@ END_TEST
 
 /* --- finding the file ----------------------------------------------------- */
 
-static char folder[] = "/tmp/test-kubeconfig-XXXXXX";
+static char folder[64];
 
 static void
 put(const char *name, const char *text)
@@ -490,6 +490,7 @@ folder_make(void)
 {
 	char path[256];
 
+	snprintf(folder, sizeof(folder), "/tmp/test-kubeconfig-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	ck_assert_int_eq(chdir(folder), 0);
 	snprintf(path, sizeof(path), "%s/.kube", folder);
@@ -501,6 +502,7 @@ folder_make(void)
 	put_config("kubeconfig", "credential");
 	put_config(".kube/config", "home");
 	unsetenv("KUBECONFIG");
+	unsetenv("SSL_CERT_FILE");
 	unsetenv("CREDENTIALS_DIRECTORY");
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	setenv("HOME", folder, 1);
@@ -511,6 +513,7 @@ folder_remove(void)
 {
 	char command[256];
 
+	ck_assert_int_eq(chdir("/"), 0);
 	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
 	ck_assert_int_eq(system(command), 0);
 }

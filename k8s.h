@@ -44,7 +44,8 @@ struct web *k8s_web(struct k8s *k);
 struct k8s_op *k8s_send(struct k8s *k, const char *method, const char *path,
     const char *body, long total_ms, event_fn *done, void *arg);
 void k8s_cancel(struct k8s_op *op);	/* NULL is fine */
-/* As k8s_send() of a GET, but the body comes in pieces (a log). */
+/* As k8s_send() of a GET, but the body comes in pieces (a log). No time limit
+ * but the connection's: cancel it when it takes too long. */
 struct k8s_op *k8s_stream(struct k8s *k, const char *path, event_fn *fn,
     void *arg);
 
@@ -68,5 +69,11 @@ void k8s_explain(const struct event *reply, struct error *err, char *reason,
 /* 401 was answered: read the token again if it comes from a file. true: the
  * request may be tried once more. */
 bool k8s_reauth(struct k8s *k);
+/* ms to wait before a try is repeated for the tries'th time (from 1), with
+ * jitter; retry_after is the field's value, or "". */
+long k8s_pause(int tries, const char *retry_after);
+/* "create pods in namespace x", for errors; method may be a verb ("watch"). */
+void k8s_describe(const char *method, const char *path, char *dst,
+    size_t size);
 
 #endif

@@ -1,0 +1,787 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "error.h"
+#include "json.h"
+#include "k8s.h"
+#include "kubeconfig.h"
+#include "limits.h"
+#include "loop.h"
+#include "mono.h"
+#include "web.h"
+
+enum {
+	TOTAL_MS = 60000,	/* of a request that names no limit */
+	TOKEN_MS = 60000,	/* a token file may be this stale */
+	PAUSE_MS = 100,		/* before the first retry; doubles */
+	ERROR_BODY = 64 << 10,
+	CAUSES = 8
+};
+
+struct k8s {
+	struct loop *loop;
+	struct web *web;
+	const struct kubeconfig *kc;
+	struct web_tls tls;
+	char *proxy, *resolve;
+	char *token;
+	long token_read;
+	struct k8s_op *ops;
+};
+
+struct k8s_op {
+	struct k8s *k;
+	struct k8s_op *next, **prev;
+	char *method, *path, *body;
+	event_fn *fn;
+	void *arg;
+	struct web_op *web_op;
+	struct loop_timer *timer;
+	struct buf refusal;	/* a stream's body when it is not 2xx */
+	struct error failed;	/* it could not even be sent */
+	long deadline;		/* 0: none */
+	int tries;
+	bool stream, delivered, reauthed, busy, dead;
+};
+
+/* --- opening ----------------------------------------------------------- */
+
+/* "host:port:address,address" for libcurl; NULL without memory. */
+static char *
+pin_line(const char *host, const char *port, const struct addrinfo *list)
+{
+	const struct addrinfo *a;
+	char address[128];
+	struct buf line;
+	bool six;
+
+	buf_init(&line, 8192);
+	buf_printf(&line, strchr(host, ':') != NULL ? "[%s]:%s:" : "%s:%s:",
+	    host, port);
+	for (a = list; a != NULL; a = a->ai_next) {
+		if (getnameinfo(a->ai_addr, a->ai_addrlen, address,
+		    sizeof(address), NULL, 0, NI_NUMERICHOST) != 0)
+			continue;
+		six = strchr(address, ':') != NULL;
+		buf_printf(&line, "%s%s%s%s", a == list ? "" : ",",
+		    six ? "[" : "", address, six ? "]" : "");
+	}
+	if (buf_ok(&line))
+		return line.data;
+	buf_free(&line);
+	return NULL;
+}
+
+/* *line stays NULL for an address, which needs no pinning. */
+static int
+pin(const char *host, const char *port, char **line, struct error *err)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+	    .ai_flags = AI_NUMERICHOST }, *list = NULL;
+	int code;
+
+	if (getaddrinfo(host, port, &hints, &list) == 0) {
+		freeaddrinfo(list);
+		return 0;
+	}
+	hints.ai_flags = 0;
+	if ((code = getaddrinfo(host, port, &hints, &list)) != 0)
+		return error_set(err, ERR_CONFIG, "%s can't be resolved: %s",
+		    host, gai_strerror(code));
+	*line = pin_line(host, port, list);
+	freeaddrinfo(list);
+	return *line != NULL ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+}
+
+/*
+ * "scheme://[user@]host[:port]": libcurl's default port is 1080 for all and
+ * it resolves for socks5, both unlike client-go.
+ */
+static int
+pin_proxy(struct k8s *k, const char *url, struct error *err)
+{
+	const char *rest = strstr(url, "://"), *at, *colon, *port;
+	char scheme[16] = "", host[256], number[16];
+	int len;
+
+	if (rest == NULL || (size_t)(rest - url) >= sizeof(scheme))
+		return error_set(err, ERR_CONFIG, "proxy-url: not a URL");
+	memcpy(scheme, url, (size_t)(rest - url));
+	rest += 3;
+	at = strchr(rest, '@');
+	at = at != NULL ? at + 1 : rest;
+	len = *at == '[' ? (int)strcspn(at, "]") + 1 : (int)strcspn(at, ":/");
+	(void)snprintf(host, sizeof(host), "%.*s", *at == '[' ? len - 2 : len,
+	    *at == '[' ? at + 1 : at);
+	port = strcmp(scheme, "http") == 0 ? "80" :
+	    strcmp(scheme, "https") == 0 ? "443" : "1080";
+	colon = at + strnlen(at, (size_t)len);
+	if (*colon == ':') {
+		(void)snprintf(number, sizeof(number), "%.*s",
+		    (int)strspn(colon + 1, "0123456789"), colon + 1);
+		port = number;
+	}
+	if (asprintf(&k->proxy, "%s://%.*s:%s",
+	    strcmp(scheme, "socks5") == 0 ? "socks5h" : scheme,
+	    (int)(colon - rest), rest, port) == -1) {
+		k->proxy = NULL;
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	}
+	return pin(host, port, &k->resolve, err);
+}
+
+static char *
+token_load(const char *path, struct error *err)
+{
+	char *token = malloc(LIMIT_TOKEN + 1);
+	ssize_t n = -1;
+	int fd;
+
+	if (token == NULL) {
+		error_set(err, ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) != -1) {
+		n = read(fd, token, LIMIT_TOKEN + 1);
+		close(fd);
+	}
+	while (n > 0 && n <= LIMIT_TOKEN && isspace((unsigned char)token[n - 1]))
+		n--;
+	if (n == -1)
+		error_sys(err, path);
+	else if (n == 0 || n > LIMIT_TOKEN)
+		n = error_set(err, ERR_CONFIG, "%s: %s", path, n == 0 ?
+		    "empty" : "longer than a token");
+	if (n == -1) {
+		explicit_bzero(token, LIMIT_TOKEN + 1);
+		free(token);
+		return NULL;
+	}
+	token[n] = '\0';
+	return token;
+}
+
+static void
+token_drop(struct k8s *k)
+{
+	if (k->token != NULL)
+		explicit_bzero(k->token, strlen(k->token));
+	free(k->token);
+	k->token = NULL;
+}
+
+/* The old one stays when there is no new one. */
+static int
+token_refresh(struct k8s *k, struct error *err)
+{
+	char *token;
+
+	k->token_read = mono_ms();
+	if ((token = token_load(k->kc->token_file, err)) == NULL)
+		return -1;
+	token_drop(k);
+	k->token = token;
+	return 0;
+}
+
+static int
+setup(struct k8s *k, struct error *err)
+{
+	const struct kubeconfig *kc = k->kc;
+	int r;
+
+	k->tls = (struct web_tls){ .ca = kc->ca, .cert = kc->cert,
+	    .key = kc->key, .name = kc->tls_name, .insecure = kc->insecure };
+	if (kc->proxy != NULL)
+		r = pin_proxy(k, kc->proxy, err);
+	else
+		r = pin(kc->host, kc->port, &k->resolve, err);
+	if (r == -1)
+		return error_wrap(err, "%s", kc->source);
+	if (kc->token_file != NULL)
+		return token_refresh(k, err);
+	if (kc->token != NULL && (k->token = strdup(kc->token)) == NULL)
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+struct k8s *
+k8s_open(struct loop *l, struct web *w, const struct kubeconfig *kc,
+    struct error *err)
+{
+	struct k8s *k = calloc(1, sizeof(*k));
+
+	if (k == NULL) {
+		error_set(err, ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	k->loop = l;
+	k->web = w;
+	k->kc = kc;
+	if (setup(k, err) == 0)
+		return k;
+	k8s_close(k);
+	return NULL;
+}
+
+void
+k8s_close(struct k8s *k)
+{
+	if (k == NULL)
+		return;
+	while (k->ops != NULL)
+		k8s_cancel(k->ops);
+	token_drop(k);
+	free(k->proxy);
+	free(k->resolve);
+	free(k);
+}
+
+struct loop *
+k8s_loop(struct k8s *k)
+{
+	return k->loop;
+}
+
+struct web *
+k8s_web(struct k8s *k)
+{
+	return k->web;
+}
+
+bool
+k8s_reauth(struct k8s *k)
+{
+	struct error ignored;
+
+	return k->kc->token_file != NULL && token_refresh(k, &ignored) == 0;
+}
+
+/* --- a request's parts ------------------------------------------------- */
+
+void
+k8s_escape(struct buf *out, const char *s)
+{
+	for (; *s != '\0'; s++)
+		if (isalnum((unsigned char)*s) || strchr("-._~", *s) != NULL)
+			buf_put(out, s, 1);
+		else
+			buf_printf(out, "%%%02X", (unsigned)(unsigned char)*s);
+}
+
+int
+k8s_target(struct k8s *k, const char *path, struct k8s_target *t,
+    struct web_req *req, struct error *err)
+{
+	struct error ignored;
+
+	*t = (struct k8s_target){ .headers = {
+	    "User-Agent: mcp-sandbox/" VERSION,
+	    "Accept: application/json, */*" } };
+	if (k->kc->token_file != NULL &&
+	    mono_ms() - k->token_read > TOKEN_MS)
+		(void)token_refresh(k, &ignored);
+	if (asprintf(&t->url, "%s%s", k->kc->server, path) == -1)
+		t->url = NULL;
+	if (k->token != NULL && asprintf(&t->auth, "Authorization: Bearer %s",
+	    k->token) == -1)
+		t->auth = NULL;
+	if (t->url == NULL || (k->token != NULL && t->auth == NULL)) {
+		k8s_release(t);
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	}
+	t->headers[2] = t->auth;
+	req->url = t->url;
+	req->headers = t->headers;
+	req->tls = &k->tls;
+	req->resolve = k->resolve;
+	req->proxy = k->proxy;
+	return 0;
+}
+
+void
+k8s_release(struct k8s_target *t)
+{
+	free(t->url);
+	if (t->auth != NULL)
+		explicit_bzero(t->auth, strlen(t->auth));
+	free(t->auth);
+	*t = (struct k8s_target){ 0 };
+}
+
+/* --- words ------------------------------------------------------------- */
+
+struct part {
+	const char *s;
+	int len;
+};
+
+/* The segments of a path before its query; at most max. */
+static size_t
+split(const char *path, struct part *parts, size_t max)
+{
+	size_t n = 0;
+
+	while (*path == '/' && n < max) {
+		path++;
+		parts[n].s = path;
+		parts[n].len = (int)strcspn(path, "/?");
+		path += parts[n++].len;
+	}
+	return n;
+}
+
+static bool
+part_is(struct part p, const char *s)
+{
+	return (size_t)p.len == strlen(s) && memcmp(p.s, s, strlen(s)) == 0;
+}
+
+static const char *
+verb(const char *method, bool named)
+{
+	static const char *const verbs[][2] = {
+		{ "POST", "create" }, { "PUT", "update" },
+		{ "PATCH", "patch" }, { "DELETE", "delete" },
+	};
+	size_t i;
+
+	if (strcmp(method, "GET") == 0)
+		return named ? "get" : "list";
+	for (i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
+		if (strcmp(method, verbs[i][0]) == 0)
+			return verbs[i][1];
+	return method;
+}
+
+void
+k8s_describe(const char *method, const char *path, char *dst, size_t size)
+{
+	struct part p[9] = { { NULL, 0 } }, ns = { NULL, 0 };
+	size_t n = split(path, p, 8), at = n;
+	int len;
+
+	if (n > 2 && part_is(p[0], "api"))
+		at = 2;
+	else if (n > 3 && part_is(p[0], "apis"))
+		at = 3;
+	if (at == n) {
+		(void)snprintf(dst, size, "%s %.*s", method,
+		    (int)strcspn(path, "?"), path);
+		return;
+	}
+	if (n > at + 2 && part_is(p[at], "namespaces")) {
+		ns = p[at + 1];
+		at += 2;
+	}
+	/* p[at] is the resource, then its name, then a part of it; the array
+	 * is longer than n and empty there. */
+	len = snprintf(dst, size, "%s %.*s%s%.*s%s%.*s",
+	    verb(method, at + 1 < n), p[at].len, p[at].s,
+	    at + 2 < n ? "/" : "", at + 2 < n ? p[at + 2].len : 0, p[at + 2].s,
+	    at + 1 < n ? " " : "", at + 1 < n ? p[at + 1].len : 0,
+	    p[at + 1].s);
+	if (ns.s != NULL && len > 0 && (size_t)len < size)
+		(void)snprintf(dst + len, size - (size_t)len,
+		    " in namespace %.*s", ns.len, ns.s);
+}
+
+static enum error_code
+code_of(long status)
+{
+	switch (status) {
+	case 400:
+	case 422:
+		return ERR_INVALID;
+	case 401:
+	case 403:
+		return ERR_DENIED;
+	case 404:
+	case 410:
+		return ERR_GONE;
+	case 409:
+		return ERR_CONFLICT;
+	case 429:
+	case 503:
+		return ERR_BUSY;
+	default:
+		return ERR_CLUSTER;
+	}
+}
+
+/* As much of a string as fits. */
+static void
+words_of(struct json v, char *dst, size_t size)
+{
+	size_t at = 0;
+
+	dst[json_piece(v, &at, dst, size - 1)] = '\0';
+}
+
+/* The message names most causes itself. */
+static void
+add_causes(struct json status, char *text, size_t size)
+{
+	struct json c = json_first(json_path(status, "details.causes"));
+	char field[128], message[400];
+	size_t len;
+	int n = 0;
+
+	for (; json_type(c) != JSON_NONE && n < CAUSES; c = json_next(c)) {
+		words_of(json_get(c, "field"), field, sizeof(field));
+		words_of(json_get(c, "message"), message, sizeof(message));
+		len = strlen(text);
+		if (message[0] == '\0' || strstr(text, message) != NULL ||
+		    len + 4 > size)
+			continue;
+		(void)snprintf(text + len, size - len, "; %s%s%s", field,
+		    field[0] != '\0' ? ": " : "", message);
+		n++;
+	}
+}
+
+static void
+explain_plain(const struct event *reply, struct error *err)
+{
+	int len = (int)strnlen(reply->data, 200);
+
+	len = (int)strcspn(reply->data, "\r\n") < len ?
+	    (int)strcspn(reply->data, "\r\n") : len;
+	if (len > 0)
+		error_set(err, code_of(reply->status), "the API server "
+		    "answered %ld (%.*s)", reply->status, len, reply->data);
+	else
+		error_set(err, code_of(reply->status), "the API server "
+		    "answered %ld", reply->status);
+}
+
+void
+k8s_explain(const struct event *reply, struct error *err, char *reason,
+    size_t size)
+{
+	char text[sizeof(err->text)];
+	struct error ignored;
+	struct json_doc *doc;
+	struct json root;
+
+	if (reason != NULL)
+		reason[0] = '\0';
+	if (reply->err != NULL) {
+		*err = *reply->err;
+		return;
+	}
+	doc = json_parse_lax(reply->data, reply->len, &ignored);
+	root = json_root(doc);
+	words_of(json_get(root, "message"), text, sizeof(text));
+	if (json_is(json_get(root, "kind"), "Status") && text[0] != '\0') {
+		if (reason != NULL)
+			words_of(json_get(root, "reason"), reason, size);
+		if (reply->status == 422)
+			add_causes(root, text, sizeof(text));
+		error_set(err, code_of(reply->status), "%s%s",
+		    reply->status == 401 ?
+		    "our credentials were not accepted: " : "", text);
+	} else
+		explain_plain(reply, err);
+	json_free(doc);
+}
+
+/* --- trying again ------------------------------------------------------ */
+
+long
+k8s_pause(int tries, const char *retry_after)
+{
+	long ms = PAUSE_MS, asked;
+	unsigned random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) == -1)
+		random = (unsigned)mono_ms();
+	for (; tries > 1 && ms < LIMIT_RETRY_MS; tries--)
+		ms *= 2;
+	asked = strtol(retry_after, NULL, 10);
+	if (asked > 0 && asked <= LIMIT_RETRY_MS / 1000) {
+		ms = asked * 1000;
+		ms += (long)(random % (unsigned)(ms / 10));
+	} else if (asked > 0)
+		ms = LIMIT_RETRY_MS;
+	else
+		ms = ms / 2 + (long)(random % (unsigned)(ms / 2));
+	return ms < LIMIT_RETRY_MS ? ms : LIMIT_RETRY_MS;
+}
+
+/* The quota was being changed by somebody else; nothing was made. */
+static bool
+is_quota_conflict(const struct event *reply)
+{
+	struct error ignored;
+	struct json_doc *doc;
+	bool is;
+
+	if (reply->status != 409)
+		return false;
+	doc = json_parse_lax(reply->data, reply->len, &ignored);
+	is = json_is(json_path(json_root(doc), "details.kind"),
+	    "resourcequotas");
+	json_free(doc);
+	return is;
+}
+
+/* Would a repetition do no harm, and may it do good? */
+static bool
+worth_it(const struct k8s_op *op, const struct web_op *w,
+    const struct event *reply)
+{
+	bool get = strcmp(op->method, "GET") == 0;
+
+	if (op->delivered || op->tries >= LIMIT_RETRIES)
+		return false;
+	if (reply->err != NULL) {
+		if (reply->err->code == ERR_TIMEOUT)
+			return !web_sent(w);
+		return reply->err->code == ERR_LOST &&
+		    (get || !web_sent(w));
+	}
+	switch (reply->status) {
+	case 409:
+		return is_quota_conflict(reply);
+	case 429:
+		return true;
+	case 500:
+	case 502:
+	case 503:
+	case 504:
+		return get;
+	}
+	return false;
+}
+
+/* ms until it is tried again; -1: it is not. */
+static long
+pause_before(struct k8s_op *op, const struct web_op *w,
+    const struct event *reply)
+{
+	long ms;
+
+	if (reply->err == NULL && reply->status == 401 && !op->reauthed) {
+		op->reauthed = true;
+		return k8s_reauth(op->k) ? 0 : -1;
+	}
+	if (!worth_it(op, w, reply))
+		return -1;
+	ms = k8s_pause(++op->tries, web_field(w, "Retry-After"));
+	if (op->deadline != 0 && mono_ms() + ms >= op->deadline)
+		return -1;
+	return ms;
+}
+
+/* --- a request --------------------------------------------------------- */
+
+static void
+op_free(struct k8s_op *op)
+{
+	web_cancel(op->web_op);
+	loop_timer_del(op->timer);
+	if (op->prev != NULL) {
+		*op->prev = op->next;
+		if (op->next != NULL)
+			op->next->prev = op->prev;
+	}
+	buf_free(&op->refusal);
+	free(op->method);
+	free(op->path);
+	free(op->body);
+	free(op);
+}
+
+void
+k8s_cancel(struct k8s_op *op)
+{
+	if (op == NULL)
+		return;
+	op->dead = true;
+	if (!op->busy)
+		op_free(op);
+}
+
+/* reply's err is replaced by ours. */
+static void
+finish(struct k8s_op *op, const struct event *reply)
+{
+	struct event ev = *reply;
+	char reason[64] = "", what[256];
+	struct error err;
+
+	ev.type = EVENT_REPLY;
+	ev.reason = reason;
+	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
+		k8s_explain(reply, &err, reason, sizeof(reason));
+		if (op->tries > 0)
+			error_wrap(&err, "tried %d times", op->tries + 1);
+		k8s_describe(op->method, op->path, what, sizeof(what));
+		error_wrap(&err, "%s", what);
+		ev.err = &err;
+	}
+	op->busy = true;
+	op->fn(op->arg, &ev);
+	op_free(op);
+}
+
+static void try(void *arg);
+
+static void
+on_reply(struct k8s_op *op, const struct event *ev)
+{
+	struct web_op *w = op->web_op;
+	struct event reply = *ev;
+	long ms;
+
+	op->web_op = NULL;
+	if (op->stream) {
+		reply.data = op->refusal.data != NULL ? op->refusal.data : "";
+		reply.len = op->refusal.len;
+	}
+	if (ev->err != NULL || ev->status < 200 || ev->status > 299) {
+		ms = pause_before(op, w, &reply);
+		if (ms >= 0)
+			op->timer = loop_timer_add(op->k->loop, ms, try, op);
+		if (op->timer != NULL)
+			return;
+	}
+	finish(op, &reply);
+}
+
+static void
+on_web(void *arg, const struct event *ev)
+{
+	struct k8s_op *op = arg;
+
+	if (ev->type == EVENT_REPLY) {
+		on_reply(op, ev);
+		return;
+	}
+	if (ev->status < 200 || ev->status > 299) {
+		if (ev->len <= buf_room(&op->refusal))
+			buf_put(&op->refusal, ev->data, ev->len);
+		return;
+	}
+	op->delivered = true;
+	op->busy = true;
+	op->fn(op->arg, ev);
+	op->busy = false;
+	if (op->dead)
+		op_free(op);
+}
+
+static int
+send_it(struct k8s_op *op, struct error *err)
+{
+	struct web_req req = { .method = op->method, .body = op->body,
+	    .stream = op->stream };
+	const char *headers[5] = { NULL };
+	struct k8s_target t;
+	long left;
+
+	if (op->deadline != 0) {
+		left = op->deadline - mono_ms();
+		req.total_ms = left > 0 ? left : 1;
+	}
+	if (op->stream)
+		req.first_byte_ms = req.idle_ms = -1;
+	if (op->body != NULL)
+		req.body_len = strlen(op->body);
+	if (k8s_target(op->k, op->path, &t, &req, err) == -1)
+		return -1;
+	headers[0] = strcmp(op->method, "PATCH") == 0 ?
+	    "Content-Type: application/merge-patch+json" :
+	    "Content-Type: application/json";
+	memcpy(headers + 1, t.headers, sizeof(t.headers));
+	req.headers = op->body != NULL ? headers : headers + 1;
+	op->web_op = web_send(op->k->web, &req, on_web, op, err);
+	k8s_release(&t);
+	return op->web_op != NULL ? 0 : -1;
+}
+
+static void
+try(void *arg)
+{
+	struct k8s_op *op = arg;
+	struct event ev = { .reason = "", .data = "" };
+
+	op->timer = NULL;
+	buf_reset(&op->refusal, 0);
+	if (op->failed.code == ERR_NONE && send_it(op, &op->failed) == 0)
+		return;
+	ev.err = &op->failed;
+	finish(op, &ev);
+}
+
+static struct k8s_op *
+op_new(struct k8s *k, const char *method, const char *path, const char *body,
+    event_fn *fn, void *arg)
+{
+	struct k8s_op *op = calloc(1, sizeof(*op));
+
+	if (op == NULL)
+		return NULL;
+	op->k = k;
+	op->fn = fn;
+	op->arg = arg;
+	buf_init(&op->refusal, ERROR_BODY);
+	op->method = strdup(method);
+	op->path = strdup(path);
+	op->body = body != NULL ? strdup(body) : NULL;
+	if (op->method == NULL || op->path == NULL ||
+	    (body != NULL && op->body == NULL)) {
+		op_free(op);
+		return NULL;
+	}
+	op->next = k->ops;
+	op->prev = &k->ops;
+	if (op->next != NULL)
+		op->next->prev = &op->next;
+	k->ops = op;
+	return op;
+}
+
+static struct k8s_op *
+launch(struct k8s_op *op)
+{
+	if (op == NULL || send_it(op, &op->failed) == 0)
+		return op;
+	/* Reported from the loop, like everything else. */
+	if ((op->timer = loop_timer_add(op->k->loop, 0, try, op)) != NULL)
+		return op;
+	op_free(op);
+	return NULL;
+}
+
+struct k8s_op *
+k8s_send(struct k8s *k, const char *method, const char *path,
+    const char *body, long total_ms, event_fn *done, void *arg)
+{
+	struct k8s_op *op = op_new(k, method, path, body, done, arg);
+
+	if (op != NULL)
+		op->deadline = mono_ms() + (total_ms > 0 ? total_ms :
+		    TOTAL_MS);
+	return launch(op);
+}
+
+struct k8s_op *
+k8s_stream(struct k8s *k, const char *path, event_fn *fn, void *arg)
+{
+	struct k8s_op *op = op_new(k, "GET", path, NULL, fn, arg);
+
+	if (op != NULL)
+		op->stream = true;
+	return launch(op);
+}

@@ -37,7 +37,7 @@ kubectl apply -f "$H/crds.yaml" -f "$H/namespaces.yaml" > /dev/null
 kubectl wait --for=condition=Established crd --all --timeout=30s > /dev/null
 kubectl apply -f "$H/rbac.yaml" -f "$H/objects.yaml" > /dev/null
 start controller env PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    python3 "$H/controller.py" "$C/admin.kubeconfig"
+    "${PYTHON:-python3}" "$H/controller.py" "$C/admin.kubeconfig"
 kubeconfig_token mcp
 kubeconfig_token outsider
 kubectl -n sandboxes wait --for=jsonpath='{.status.readyReplicas}'=2 \

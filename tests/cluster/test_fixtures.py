@@ -2,22 +2,23 @@
 """The fixtures themselves: the controller does what the real one does, a pod's
 runtime speaks its protocols, rights are as small as they are meant to be.
 
-real/ holds objects the real controller left."""
+../vectors/agent-sandbox-objects holds objects the real controller left."""
 
+import http.client
 import json
 import os
 import re
 import subprocess
 
 import grpc
-import http.client
 import pytest
 
 import controller
 import kube
-from conftest import eventually
+from support import eventually
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+OBJECTS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                       "../vectors/agent-sandbox-objects")
 
 
 # ---- against the real controller's objects
@@ -38,7 +39,7 @@ REQUESTED = {"agents.x-k8s.io/client-first-requested-at":
 
 
 def real(name):
-    with open(os.path.join(HERE, "real", name + ".json")) as f:
+    with open(os.path.join(OBJECTS, f"real-{name}.json")) as f:
         return json.load(f)
 
 

@@ -100,6 +100,7 @@ class Exec:
                                return_when=asyncio.FIRST_COMPLETED)
             if not listen.done() or all(p.done() for p in pumps):
                 await asyncio.gather(*pumps)
+                await stop(listen)
                 await self.finish(exit_status(self.command,
                                               await process.wait()))
         finally:
@@ -144,6 +145,11 @@ class Exec:
             await ws.send(message)
         await ws.close()
         await ws.linger()
+
+
+async def stop(task):
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def exit_status(command, code):
@@ -194,6 +200,7 @@ class Forward:
                 *pairs, return_exceptions=True)},
                 return_when=asyncio.FIRST_COMPLETED)
             if not listen.done():
+                await stop(listen)
                 await self.ws.close()
                 await self.ws.linger()
         finally:

@@ -5,6 +5,7 @@
  * The table is seccomp.def:
  *	ALLOW(call)			let it through
  *	ALLOW_ARG(call, index, value)	only if that argument has that value
+ *	ALLOW_MASKED(call, index, mask, value)	only if its masked bits do
  *	REFUSE(call, errno)		fail it, for what libraries merely try
  * Whatever it does not name kills the process (seccomp_bpf) or raises SIGSYS,
  * so that a handler can name the call (seccomp_bpf_debug).
@@ -36,18 +37,21 @@
 #include <unistd.h>
 
 #define ALWAYS 6		/* no argument has this index */
+#define LAST_CALL 450
 
 struct row {
 	const char *name;
 	uint32_t action;
 	unsigned int index;
-	uint64_t value;
+	uint64_t mask, value;
 };
 
-#define ALLOW(name) { #name, SCMP_ACT_ALLOW, ALWAYS, 0 },
+#define ALLOW(name) { #name, SCMP_ACT_ALLOW, ALWAYS, 0, 0 },
 #define ALLOW_ARG(name, index, value) \
-	{ #name, SCMP_ACT_ALLOW, index, (uint64_t)(value) },
-#define REFUSE(name, err) { #name, SCMP_ACT_ERRNO(err), ALWAYS, 0 },
+	{ #name, SCMP_ACT_ALLOW, index, UINT64_MAX, (uint64_t)(value) },
+#define ALLOW_MASKED(name, index, mask, value) \
+	{ #name, SCMP_ACT_ALLOW, index, (uint64_t)(mask), (uint64_t)(value) },
+#define REFUSE(name, err) { #name, SCMP_ACT_ERRNO(err), ALWAYS, 0, 0 },
 static const struct row rows[] = {
 #include "seccomp.def"
 };
@@ -74,7 +78,7 @@ add_row(scmp_filter_ctx filter, const struct row *r)
 		err = seccomp_rule_add(filter, r->action, call, 0);
 	else
 		err = seccomp_rule_add(filter, r->action, call, 1,
-		    SCMP_CMP(r->index, SCMP_CMP_EQ, r->value));
+		    SCMP_CMP(r->index, SCMP_CMP_MASKED_EQ, r->mask, r->value));
 	if (err != 0)
 		fail(r->name, -err);
 }
@@ -110,6 +114,23 @@ print_filter(const char *name, uint32_t otherwise)
 	seccomp_release(filter);
 }
 
+/* Numbers to names, for the handler. */
+static void
+print_names(void)
+{
+	int call;
+	char *name;
+
+	printf("static const char seccomp_names[][24] = {\n");
+	for (call = 0; call <= LAST_CALL; call++) {
+		name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call);
+		if (name != NULL && strlen(name) < 24)
+			printf("\t[%d] = \"%s\",\n", call, name);
+		free(name);
+	}
+	printf("};\n");
+}
+
 int
 main(void)
 {
@@ -118,5 +139,7 @@ main(void)
 	print_filter("seccomp_bpf", SCMP_ACT_KILL_PROCESS);
 	printf("\n");
 	print_filter("seccomp_bpf_debug", SCMP_ACT_TRAP);
+	printf("\n");
+	print_names();
 	return ferror(stdout) || fflush(stdout) != 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,6 +53,8 @@ failed(struct error *err, const char *what)
 
 /* --- descriptors ---------------------------------------------------------- */
 
+#define ALL	(~0u)		/* descriptors, for close_range(2) */
+
 static void
 close_between(unsigned first, unsigned last)
 {
@@ -82,17 +83,17 @@ sandbox_descriptors(const int *keep, size_t n, struct error *err)
 	} while (fd <= 2);
 	(void)close(fd);
 	for (;;) {
-		next = UINT_MAX;
+		next = ALL;
 		for (i = 0; i < n; i++)
 			if (keep[i] >= 0 && (unsigned)keep[i] >= from &&
 			    (unsigned)keep[i] < next)
 				next = (unsigned)keep[i];
-		if (next == UINT_MAX)
+		if (next == ALL)
 			break;
 		close_between(from, next - 1);
 		from = next + 1;
 	}
-	close_between(from, UINT_MAX);
+	close_between(from, ALL);
 	return 0;
 }
 
@@ -195,14 +196,14 @@ enum {
 	FS_ABI_5 = 1 << 15,	/* ioctl of devices */
 	NET_BIND = 1 << 0,	/* since ABI 4 */
 	SCOPED_ALL = 3,		/* since ABI 6: abstract sockets, signals */
-	VERSION = 1 << 0
+	ASK_VERSION = 1 << 0
 };
 
 /* 0: this kernel has none, or a container's filter hides it (EPERM). */
 static int
 landlock_version(void)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);
 
 	return abi > 0 ? (int)abi : 0;
 }

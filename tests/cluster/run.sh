@@ -15,9 +15,10 @@ export PYTHONDONTWRITEBYTECODE=1
 # Nothing of ours is left: no process, bridge, mount or control group.
 leftovers()
 {
-	pgrep -f -- "$C/(bin|run)/" | while read -r pid; do
-		tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null
-		echo
+	local f
+
+	for f in /proc/[0-9]*/cmdline; do
+		tr '\0' ' ' < "$f" 2> /dev/null | grep -E "$C/(bin|run)/"
 	done
 	ip -o link show $BR 2> /dev/null
 	grep -F " $C/" /proc/self/mountinfo
@@ -42,6 +43,7 @@ finish()
 	exit "$1"
 }
 
+[ -x "$MCP_SANDBOX" ] || die "no $MCP_SANDBOX: make"
 "$H/build.sh" || die "the build failed"
 PYTHON=$("$H/../venv.sh") || die "no Python environment"
 export PYTHON
@@ -50,4 +52,4 @@ trap 'finish $?' EXIT
 if [ ! -s "$R/pids" ]; then
 	"$H/up.sh" && "$H/install.sh" || exit 1
 fi
-"$PYTHON" -m pytest -q -p no:cacheprovider "$@" "$H"
+"$PYTHON" -m pytest -q --tb=short -p no:cacheprovider "$@" "$H"

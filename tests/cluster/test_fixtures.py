@@ -270,7 +270,8 @@ def runtime(cluster):
     p = subprocess.Popen(
         [kube.KUBECTL, "--kubeconfig", kube.ADMIN, "-n", "sandboxes",
          "port-forward", "pod/" + claim.get()["status"]["sandbox"]["name"],
-         "--address=127.0.0.1", ":8080", ":9090"], stdout=subprocess.PIPE, text=True)
+         "--address=127.0.0.1", ":8080", ":9090"],
+        stdout=subprocess.PIPE, text=True)
     try:
         yield [int(re.search(r"127.0.0.1:(\d+)", p.stdout.readline())[1])
                for _ in range(2)]

@@ -37,8 +37,11 @@ OBJS	:= $(SRCS:%.c=$(B)/%.o)
 PROGS	:= $(MAINS:%.c=$(B)/%)
 TESTS	:= $(patsubst %.c,$(B)/%,$(wildcard tests/test-*.c))
 FUZZERS	:= $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz-*.c))
+# Third-party code is not what the fuzzers and clang's warnings are for: they
+# link the one that gcc made.
+THIRDLIB := build/$(LIBC)$(if $(CLANG),,$(if $(SAN),-san))/libthird.a
 # Everything but main(), so that tests link what the program links.
-LIBS	:= $(B)/libmcp-sandbox.a $(B)/libthird.a
+LIBS	:= $(B)/libmcp-sandbox.a $(THIRDLIB)
 BPF	:= $(if $(wildcard seccomp.def),$(B)/seccomp-bpf.h)
 
 ifeq ($(LIBC),musl)
@@ -70,10 +73,14 @@ $(B)/kernel: | need-base
 NEEDS	:= $(if $(filter musl,$(LIBC)),$(B)/kernel) \
 	   $(if $(FUZZ),need-fuzz,$(if $(CLANG),need-clang))
 
-$(B)/libthird.a: $(T)/unpacked $(wildcard config/*) tools/third-party.mk \
+# All cores, unless the caller has said how many.
+$(THIRDLIB): $(T)/unpacked $(wildcard config/*) tools/third-party.mk \
     tools/toolchain.mk | $(NEEDS)
-	@mkdir -p $(B)
-	@flock $(B)/lock $(MAKE) --no-print-directory -f tools/third-party.mk $@
+	@mkdir -p $(@D)
+	@case '$(MAKEFLAGS)' in *-j*) j= ;; *) j=-j$$(nproc) ;; esac; \
+	    flock $(@D)/lock $(MAKE) $$j --no-print-directory \
+	    -f tools/third-party.mk LIBC=$(LIBC) CC=$(if $(CLANG),gcc,$(CC)) \
+	    SAN=$(if $(CLANG),,$(SAN)) $@
 
 # --- our code ----------------------------------------------------------------
 

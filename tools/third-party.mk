@@ -39,11 +39,17 @@ $(B)/libthird.a: $(ALL)
 $(ALL): config/curl_config.h config/mbedtls_config.h tools/toolchain.mk \
     tools/third-party.mk $(T)/unpacked
 
+# No tracing, but the names of errors, which go by the same switch.
 $(call obj,$(CURL)): FLAGS += -Os -DHAVE_CONFIG_H -DBUILDING_LIBCURL \
-    -I$(T)/curl/lib
-$(call obj,$(MBED)): FLAGS += -O2 -I$(T)/mbedtls/library \
+    -I$(T)/curl/lib \
+    $(if $(filter strerror.o,$(@F)),,-DCURL_DISABLE_VERBOSE_STRINGS)
+# What a handshake and its bulk spend their time in; the rest may be small.
+FAST	:= aes% bignum% ecp% ecdsa% rsa% sha256% sha512% gcm% ghash% chacha% \
+	   poly1305% constant_time% ctr_drbg% Hacl% x25519% everest%
+$(call obj,$(MBED)): FLAGS += $(if $(filter $(FAST),$(@F)),-O2,-Os) \
+    -I$(T)/mbedtls/library \
     $(addprefix -isystem $(T)/mbedtls/3rdparty/everest/include/everest,/ /kremlib)
-$(call obj,$(NGHTTP2)): FLAGS += -O2 -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H \
+$(call obj,$(NGHTTP2)): FLAGS += -Os -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H \
     -DHAVE_CLOCK_GETTIME -DHAVE_DECL_CLOCK_MONOTONIC=1
 $(call obj,$(YAML)): FLAGS += -Os -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 \
     -DYAML_VERSION_PATCH=5 -DYAML_VERSION_STRING='"0.2.5"'

@@ -4,10 +4,9 @@
 # by third-party.mk.
 #
 #	LIBC=musl|glibc		musl is the product, glibc is for the checkers
-#	SAN=address,undefined	sanitizers (glibc); SAN=fuzzer for the fuzzers
-#	CC=gcc|clang		clang with glibc only
+#	SAN=address,undefined	sanitizers; SAN=fuzzer for the fuzzers
+#	CC=gcc|clang		clang and sanitizers go with glibc only
 
-LIBC	?= musl
 SAN	?=
 comma	:= ,
 
@@ -17,13 +16,13 @@ endif
 
 FUZZ	:= $(findstring fuzzer,$(SAN))
 ifdef FUZZ
-override LIBC := glibc
 override CC := clang
 SANFLAGS := -fsanitize=fuzzer-no-link,address,undefined
 else ifdef SAN
 SANFLAGS := -fsanitize=$(SAN)
 endif
 CLANG	:= $(findstring clang,$(CC))
+LIBC	?= $(if $(CLANG)$(SAN),glibc,musl)
 
 B	:= build/$(LIBC)$(if $(FUZZ),-fuzz,$(if $(CLANG),-clang)$(if $(SAN),-san))
 

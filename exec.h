@@ -23,7 +23,7 @@ struct exec_req {
 	const char *namespace, *pod;
 	const char *container;		/* NULL: the pod's default */
 	const char *const *argv;	/* NULL at the end */
-	bool stdin;			/* else it is empty */
+	bool input;			/* else it is empty */
 };
 
 struct exec *exec_open(struct k8s *k, const struct exec_req *req,

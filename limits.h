@@ -14,10 +14,10 @@
 #define LIMITS(X)							\
 	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client") \
 	X(LIMIT_REPLY, 4L << 20, "bytes", "one message to the client")	\
-	X(LIMIT_OUT, 12L << 20, "bytes", "waiting for the client to read") \
 	X(LIMIT_JSON_DEPTH, 64, "levels", "nesting of a JSON document")	\
 	X(LIMIT_JSON_TOKENS, 200000, "values", "in a JSON document")	\
 	X(LIMIT_ID, 256, "bytes", "a request id or progress token")	\
+	X(LIMIT_BATCH, 100, "messages", "in one batch (2025-03-26)")	\
 	X(LIMIT_CALLS, 32, "calls", "under way at once")		\
 	X(LIMIT_BAD_LINES, 1000, "lines", "refused before the connection ends") \
 	X(LIMIT_BODY, 4L << 20, "bytes", "one answer of the API server") \
@@ -25,9 +25,11 @@
 	X(LIMIT_HEADERS, 64L << 10, "bytes", "header fields of an answer") \
 	X(LIMIT_FRAME, 1L << 20, "bytes", "one WebSocket frame or message") \
 	X(LIMIT_GRPC, 4L << 20, "bytes", "one gRPC message")		\
+	X(LIMIT_LINKS, 16, "sandboxes", "whose tunnels are kept open")	\
 	X(LIMIT_PUMP, 256L << 10, "bytes", "held by a tunnel in each direction") \
 	X(LIMIT_STDIN, 1L << 20, "bytes", "standard input of a command") \
-	X(LIMIT_COMMAND, 1L << 20, "bytes", "the text of a command")	\
+	X(LIMIT_COMMAND, 131000, "bytes", "the text of a command")	\
+	X(LIMIT_ENV, 256, "variables", "given to a command")		\
 	X(LIMIT_OUTPUT_CHARS, 300000, "characters", "output budget of one call") \
 	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
 	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\

@@ -69,14 +69,15 @@ struct tool {
 	/*
 	 * start() sees the arguments, checked; it copies what it keeps. next()
 	 * is called for each event of what the tool began. Every way out leads
-	 * through stop(), which gives back what is held, in this process and
-	 * in the cluster: STEP_DONE, or STEP_WAIT and next() goes on being
-	 * called, with call->state CALL_STOPPING, until it says otherwise.
-	 * stop may be NULL.
+	 * through stop(), which gives back what is held in the cluster:
+	 * STEP_DONE, or STEP_WAIT and next() goes on being called, with
+	 * call->state CALL_STOPPING, until it says otherwise. Then release()
+	 * closes and frees what this process holds. Both may be NULL.
 	 */
 	enum step (*start)(struct call *, struct json args, struct error *);
 	enum step (*next)(struct call *, const struct event *, struct error *);
 	enum step (*stop)(struct call *);
+	void (*release)(struct call *);
 };
 
 /* rows: pointers to tools, NULL at the end. */
@@ -86,7 +87,9 @@ void tools_list(struct jsonw *w, const struct tool *const *rows);
 /*
  * Type, bounds, one_of, unknown names, nested tables; all faults are named in
  * one text (argument, rule, value). As the Python original, takes "20", 20.0
- * and true for an integer and "yes", "on", 1 and so on for a boolean.
+ * and true for an integer and "yes", "on", 1 and so on for a boolean. For
+ * another method (a name with a slash) members without a row are let pass. A
+ * max below or at a min of 0 is none; ARG_ABOVE with 0, 0 has a min only.
  */
 int tools_check(const struct tool *tool, struct json args, struct error *err);
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* env - what tools work with: one of each for the life of the process. */
+#ifndef ENV_H
+#define ENV_H
+
+struct config;
+struct k8s;
+struct links;
+struct log;
+struct loop;
+struct web;
+
+struct env {
+	struct loop *loop;
+	struct web *web;
+	struct k8s *k8s;
+	struct links *links;
+	const struct config *config;
+	const struct log *log;
+	char session[64];	/* the value of the session label */
+};
+
+#endif

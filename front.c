@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "error.h"
+#include "front.h"
+#include "limits.h"
+#include "log.h"
+#include "loop.h"
+#include "mcp.h"
+#include "mono.h"
+
+enum {
+	PIECE = 64 * 1024,		/* read at once */
+	KEEP = 64 * 1024,		/* memory kept for the next message */
+	/* Every call may owe one answer when reading stops. */
+	OUT_MAX = 0x7fffffff < (LIMIT_CALLS + 2L) * LIMIT_REPLY ? 0x7fffffff :
+	    (LIMIT_CALLS + 2) * LIMIT_REPLY,
+};
+
+struct lines {
+	const struct front *f;
+	struct mcp *mcp;
+	struct buf in, out;
+	struct loop_fd *rd, *wr, *sig;
+	long ticket;
+	bool skipping;			/* inside a line that is too long */
+	bool ended;			/* nothing more is read */
+	bool deaf;			/* nobody reads what we write */
+};
+
+int
+front_unblocked(int fd)
+{
+	char path[32];
+	struct stat st;
+	int own;
+
+	if (fstat(fd, &st) == -1 || !S_ISFIFO(st.st_mode))
+		return fd;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	return own == -1 ? fd : own;
+}
+
+static void
+end(struct lines *l)
+{
+	if (l->ended)
+		return;
+	l->ended = true;
+	if (l->rd != NULL)
+		loop_fd_want(l->rd, 0);
+	mcp_end(l->mcp);
+}
+
+static void
+on_send(void *arg, long ticket, const char *json, size_t len, bool last)
+{
+	struct lines *l = arg;
+
+	(void)ticket;
+	(void)last;
+	if (l->deaf)
+		return;
+	buf_put(&l->out, json, len);
+	buf_put(&l->out, "\n", 1);
+	loop_fd_want(l->wr, POLLOUT);
+}
+
+/*
+ * A socket or our own description of a pipe never blocks. Anything else is
+ * written in pieces that a pipe takes whole once poll() says it is ready.
+ */
+static ssize_t
+put(int fd, const char *data, size_t len)
+{
+	ssize_t n = send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n != -1 || errno != ENOTSOCK)
+		return n;
+	if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0 && len > 4096)
+		len = 4096;
+	return write(fd, data, len);
+}
+
+static void
+on_writable(void *arg, short revents)
+{
+	struct lines *l = arg;
+	ssize_t n;
+
+	(void)revents;
+	if (l->out.len > 0) {
+		n = put(l->f->out, l->out.data, l->out.len);
+		if (n > 0)
+			buf_drop(&l->out, (size_t)n);
+		if (n == -1 && errno != EAGAIN && errno != EINTR) {
+			/* EPIPE: whoever asked has gone; so do we. */
+			l->deaf = true;
+			buf_reset(&l->out, 0);
+			end(l);
+		}
+	}
+	if (l->out.len == 0) {
+		buf_reset(&l->out, KEEP);
+		loop_fd_want(l->wr, 0);
+	}
+	if (!l->ended && l->out.len < LIMIT_REPLY)
+		loop_fd_want(l->rd, POLLIN);
+}
+
+static void
+line(struct lines *l, const char *text, size_t len)
+{
+	if (len > 0 && text[len - 1] == '\r')
+		len--;
+	if (len > 0)
+		mcp_message(l->mcp, text, len, ++l->ticket, NULL);
+}
+
+/* Serve every whole line in the buffer, whatever is left stays. */
+static void
+take_lines(struct lines *l, size_t fresh)
+{
+	size_t at = 0, seen = l->in.len - fresh;
+	char *nl;
+
+	while (!l->ended && (nl = memchr(l->in.data + seen, '\n',
+	    l->in.len - seen)) != NULL) {
+		size_t len = (size_t)(nl - l->in.data) - at;
+
+		if (l->skipping)
+			mcp_too_long(l->mcp, ++l->ticket);
+		else
+			line(l, l->in.data + at, len);
+		l->skipping = false;
+		at += len + 1;
+		seen = at;
+	}
+	buf_drop(&l->in, at);
+	if (l->skipping || l->in.len > LIMIT_MESSAGE) {
+		l->skipping = true;
+		buf_reset(&l->in, KEEP);
+	}
+	if (l->in.len == 0)
+		buf_reset(&l->in, KEEP);
+}
+
+static void
+on_readable(void *arg, short revents)
+{
+	struct lines *l = arg;
+	char piece[PIECE];
+	ssize_t n;
+
+	(void)revents;
+	n = read(l->f->in, piece, sizeof(piece));
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		/* A last line without its newline is still a message. */
+		if (l->skipping)
+			mcp_too_long(l->mcp, ++l->ticket);
+		else if (l->in.len > 0)
+			line(l, l->in.data, l->in.len);
+		end(l);
+		return;
+	}
+	buf_put(&l->in, piece, (size_t)n);
+	if (!buf_ok(&l->in)) {
+		log_line(l->f->log, LOG_ERROR, "out of memory");
+		end(l);
+		return;
+	}
+	take_lines(l, (size_t)n);
+	if (!l->ended && l->out.len >= LIMIT_REPLY)
+		loop_fd_want(l->rd, 0);
+}
+
+static void
+on_signal(void *arg, short revents)
+{
+	struct lines *l = arg;
+	struct signalfd_siginfo info;
+
+	(void)revents;
+	if (read(l->f->signals, &info, sizeof(info)) == sizeof(info)) {
+		log_line(l->f->log, LOG_NOTE, "signal %u: stopping",
+		    info.ssi_signo);
+		end(l);
+	}
+}
+
+static int
+open_all(struct lines *l, const struct front *f, struct error *err)
+{
+	*l = (struct lines){ .f = f };
+	buf_init(&l->in, LIMIT_MESSAGE + PIECE + 1);
+	buf_init(&l->out, OUT_MAX);
+	l->mcp = mcp_open(f->loop, f->rows, f->env, on_send, l, err);
+	if (l->mcp == NULL)
+		return -1;
+	l->rd = loop_fd_add(f->loop, f->in, POLLIN, on_readable, l);
+	l->wr = loop_fd_add(f->loop, f->out, 0, on_writable, l);
+	if (f->signals != -1)
+		l->sig = loop_fd_add(f->loop, f->signals, POLLIN, on_signal, l);
+	if (l->rd == NULL || l->wr == NULL ||
+	    (f->signals != -1 && l->sig == NULL))
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+/* Turn the loop until everything is answered, or the time for it is over. */
+static int
+turn(struct lines *l, struct error *err)
+{
+	long until = -1, ms;
+
+	while (!l->ended || l->out.len > 0 || mcp_live(l->mcp) > 0) {
+		ms = -1;
+		if (l->ended) {
+			if (until == -1)
+				until = mono_ms() + LIMIT_DRAIN_MS;
+			ms = until - mono_ms();
+			if (ms <= 0)
+				break;
+		}
+		if (loop_turn(l->f->loop, ms, err) == -1)
+			return -1;
+		if (!l->ended && mcp_bad_lines(l->mcp) > LIMIT_BAD_LINES) {
+			log_line(l->f->log, LOG_ERROR, "%d messages were not "
+			    "JSON-RPC: ending", LIMIT_BAD_LINES);
+			end(l);
+			return 65;
+		}
+	}
+	return 0;
+}
+
+int
+front_lines(const struct front *f, struct error *err)
+{
+	struct lines l;
+	int r;
+
+	r = open_all(&l, f, err);
+	if (r == 0)
+		r = turn(&l, err);
+	if (r == 0 && (mcp_live(l.mcp) > 0 || mcp_left(l.mcp) > 0)) {
+		log_line(f->log, LOG_ERROR, "%zu calls were not cleaned up in "
+		    "time, %zu objects were left", mcp_live(l.mcp),
+		    mcp_left(l.mcp));
+		r = 2;
+	}
+	loop_fd_del(l.rd);
+	loop_fd_del(l.wr);
+	loop_fd_del(l.sig);
+	mcp_close(l.mcp);
+	buf_free(&l.in);
+	buf_free(&l.out);
+	return r;
+}

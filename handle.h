@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle - a sandbox as a caller names it: claim name and namespace.
+ *
+ * Names and the operator's lists are checked before anything is sent; then
+ * one GET of the claim answers who owns it, whether it is usable, and where
+ * its pod is.
+ */
+#ifndef HANDLE_H
+#define HANDLE_H
+
+#include "claim.h"
+#include "tools.h"
+
+struct call;
+struct error;
+struct event;
+struct k8s_op;
+
+struct handle {
+	char namespace[64], name[254];
+	struct k8s_op *op;
+};
+
+/* The two arguments, for the tables of tools. */
+#define HANDLE_ARGS							\
+	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, 1, 253,	\
+	    .help = "Name that create_sandbox returned." },		\
+	{ "namespace", ARG_STRING, ARG_REQUIRED, 1, 63,			\
+	    .help = "Kubernetes namespace of the sandbox." }
+
+/* A namespace given as an argument; dst holds 64 bytes. */
+int handle_namespace(const struct call *c, struct json args, char *dst,
+    struct error *err);
+
+/* Check and send; EVENT_REPLY comes to the tool's next(). */
+int handle_start(struct call *c, struct json args, struct handle *h,
+    struct error *err);
+/*
+ * The answer. -1 with ERR_GONE and the not-found text when there is no such
+ * claim or it is another session's.
+ */
+int handle_read(struct call *c, const struct event *ev, struct handle *h,
+    struct claim *claim, struct error *err);
+void handle_close(struct handle *h);
+
+#endif

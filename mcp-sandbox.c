@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mcp-sandbox - an MCP server on standard input and output that gives language
+ * models sandboxes on Kubernetes. The order in main() is the security.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "config.h"
+#include "env.h"
+#include "error.h"
+#include "front.h"
+#include "k8s.h"
+#include "kubeconfig.h"
+#include "limits.h"
+#include "link.h"
+#include "log.h"
+#include "loop.h"
+#include "mcp.h"
+#include "sandbox.h"
+#include "tools.h"
+#include "tools-sandbox.h"
+#include "web.h"
+
+enum { EXIT_USAGE = 64, EXIT_CLUSTER = 69, EXIT_OS = 71, EXIT_CONFIG = 78 };
+
+extern char **environ;
+
+static const struct tool *const all_tools[] = {
+	&tool_create_sandbox, &tool_delete_sandbox, &tool_execute_command,
+	&tool_get_sandbox_status, &tool_list_sandboxes,
+};
+
+enum { NTOOLS = sizeof(all_tools) / sizeof(all_tools[0]) };
+
+static const char instructions[] =
+	"Sandboxes are pods on a Kubernetes cluster, each made for you alone. "
+	"create_sandbox takes one from a warm pool and returns its handle "
+	"(sandbox_claim_name); pass handle and namespace to the other tools. "
+	"execute_command runs a shell command in it and returns exit code and "
+	"output; the beginning and the end of long output are kept. A sandbox "
+	"ends by itself at its shutdown_time (300 s after its creation unless "
+	"set); delete_sandbox ends it at once: do that when the work is done.";
+
+/* Everything a process has, in the order it is made. */
+struct server {
+	struct config config;
+	struct log log;
+	struct kubeconfig kc;
+	struct env env;
+	const struct tool *tools[NTOOLS + 1];
+	unsigned char key[32];
+	int signals, out;
+};
+
+static void
+help(void)
+{
+	struct buf b;
+
+	buf_init(&b, 64 * 1024);
+	buf_puts(&b, "usage: mcp-sandbox [options]\n"
+	    "Serve MCP (JSON-RPC, a message a line) on standard input and "
+	    "output.\n\n");
+	config_help(&b);
+	buf_puts(&b, "\nSee mcp-sandbox(1).\n");
+	fputs(b.data, stdout);
+	buf_free(&b);
+}
+
+/* One descriptor for the signals that end us; a broken pipe is an error of
+ * write(2), and there are no children. */
+static int
+signals_open(void)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == -1)
+		return -1;
+	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* Whose sandboxes these are: as set, the peer's uid on a socket, or nobody
+ * else's. */
+static int
+session_open(struct server *s, struct error *err)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	unsigned char raw[16];
+	char *at = s->env.session;
+
+	if (s->config.session_id != NULL) {
+		(void)snprintf(at, sizeof(s->env.session), "%s",
+		    s->config.session_id);
+		return 0;
+	}
+	if (getsockopt(0, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	    peer.pid != 0) {
+		(void)snprintf(at, sizeof(s->env.session), "uid-%u", peer.uid);
+		log_line(&s->log, LOG_NOTE, "peer uid %u, pid %d", peer.uid,
+		    (int)peer.pid);
+		return 0;
+	}
+	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+		return error_sys(err, "getrandom");
+	raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
+	raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
+	for (size_t i = 0; i < sizeof(raw); i++) {
+		bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+
+		at += snprintf(at, 4, "%s%02x", dash ? "-" : "", raw[i]);
+	}
+	return 0;
+}
+
+static int
+tools_choose(struct server *s, struct error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < NTOOLS; i++)
+		if (config_allows(s->config.tools, all_tools[i]->name) ||
+		    config_allows(s->config.tools, all_tools[i]->family))
+			s->tools[n++] = all_tools[i];
+	if (n > 0)
+		return 0;
+	return error_set(err, ERR_CONFIG, "--tools: '%.80s' names no tool and "
+	    "no family; there are: agent-sandbox", s->config.tools);
+}
+
+/* The cluster's address and our credentials, all in memory before the jail. */
+static int
+cluster_open(struct server *s, struct error *err)
+{
+	struct env *e = &s->env;
+
+	e->config = &s->config;
+	e->log = &s->log;
+	if (kubeconfig_load(&s->kc, s->config.kubeconfig, s->config.context,
+	    err) == -1)
+		return -1;
+	if (s->kc.warn_mode)
+		log_line(&s->log, LOG_WARN, "%s can be read by others: chmod "
+		    "600 it", s->kc.source);
+	if (s->kc.insecure)
+		log_line(&s->log, LOG_WARN, "%s: insecure-skip-tls-verify: "
+		    "anybody in between can be the cluster", s->kc.source);
+	if ((e->loop = loop_open(err)) == NULL ||
+	    (e->web = web_open(e->loop, err)) == NULL ||
+	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
+		return -1;
+	if ((e->links = links_open(e)) == NULL)
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	return session_open(s, err);
+}
+
+static int
+confine(struct server *s, struct error *err)
+{
+	const char *paths[] = { s->kc.token_file, NULL };
+	struct sandbox box = { .read_paths = paths,
+	    .debug = s->config.debug_sandbox };
+	struct sandbox_state state;
+
+	if (getrandom(s->key, sizeof(s->key), 0) != sizeof(s->key))
+		return error_sys(err, "getrandom");
+	if (sandbox_enter(&box, &state, err) == -1)
+		return -1;
+	if (s->config.verbose)
+		log_line(&s->log, LOG_NOTE, "session %s, cluster of %s, "
+		    "seccomp %s, Landlock %d", s->env.session, s->kc.source,
+		    state.seccomp ? "on" : "off", state.landlock_abi);
+	return 0;
+}
+
+static int
+serve(struct server *s, struct error *err)
+{
+	struct mcp_rows rows = {
+		.name = "mcp-sandbox", .title = "MCP sandbox",
+		.version = VERSION, .instructions = instructions,
+		.tools = s->tools,
+		.key = s->key,
+	};
+	struct front f = { .loop = s->env.loop, .rows = &rows,
+	    .env = &s->env, .log = &s->log, .in = 0, .out = s->out,
+	    .signals = s->signals };
+	int r;
+
+	r = front_lines(&f, err);
+	links_close(s->env.links);
+	k8s_close(s->env.k8s);
+	web_close(s->env.web);
+	loop_close(s->env.loop);
+	kubeconfig_free(&s->kc);
+	return r;
+}
+
+static int
+fail(const struct server *s, int status, const struct error *err)
+{
+	log_line(&s->log, LOG_ERROR, "%s", err->text);
+	return status;
+}
+
+int
+main(int argc, char *argv[])
+{
+	struct server s = { .signals = -1 };
+	struct error error = { ERR_NONE, "" };
+	bool usage;
+	int r;
+
+	/* 1. Nothing inherited but 0 to 2, and these are open. */
+	log_open(&s.log, LOG_NOTE);
+	if (sandbox_descriptors(NULL, 0, &error) == -1)
+		return fail(&s, EXIT_OS, &error);
+	/* 2. Signals that end us arrive where the loop waits. */
+	if ((s.signals = signals_open()) == -1) {
+		error_sys(&error, "signals");
+		return fail(&s, EXIT_OS, &error);
+	}
+	/* 3. Set-up reads files and may ask a name server: not for ever. */
+	alarm(LIMIT_SETUP_MS / 1000);
+	/* 4. What is wanted. */
+	if (config_load(&s.config, argc, argv, environ, &usage, &error) == -1)
+		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
+	if (s.config.help) {
+		help();
+		return 0;
+	}
+	if (s.config.version) {
+		puts("mcp-sandbox " VERSION);
+		return 0;
+	}
+	if (s.config.command != NULL) {
+		error_set(&error, ERR_CONFIG, "there is no command '%.60s'; "
+		    "try --help", s.config.command);
+		return fail(&s, EXIT_USAGE, &error);
+	}
+	config_warn(&s.log, environ);
+	if (tools_choose(&s, &error) == -1)
+		return fail(&s, EXIT_CONFIG, &error);
+	/* 5. Files, keys and the cluster's address, into memory. */
+	s.out = front_unblocked(1);
+	if (cluster_open(&s, &error) == -1)
+		return fail(&s, error.code == ERR_CONFIG ? EXIT_CONFIG :
+		    EXIT_CLUSTER, &error);
+	alarm(0);
+	/* 6. From here on nothing can be opened, started or become. */
+	if (confine(&s, &error) == -1)
+		return fail(&s, EXIT_OS, &error);
+	/* 7. Only now the first byte of the client's is read. */
+	if ((r = serve(&s, &error)) == -1)
+		return fail(&s, EXIT_OS, &error);
+	return r;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "buf.h"
+#include "env.h"
+#include "error.h"
+#include "exec.h"
+#include "limits.h"
+#include "link.h"
+#include "loop.h"
+#include "run.h"
+#include "sandboxd.h"
+
+enum {
+	WATCHDOG_S = 5,		/* the pod's own time limit comes this later */
+	KILL_MS = 12 * 1000,	/* for the script that ends a command */
+	LINGER_MS = 3 * 1000,	/* for the end of what was killed to arrive */
+	ENV_MAX = 256,
+};
+
+/*
+ * scan SIGNAL: to every process that carries the mark $m, and to their
+ * descendants. Only builtins, so it works in the barest image; read drops the
+ * NULs of environ, and a zombie's is empty. n is how many there were.
+ */
+#define SCAN								\
+	"scan() { g=$1 n=0 all=' ' more=1\n"				\
+	"for p in /proc/[0-9]*; do\n"					\
+	"while IFS= read -r l || [ -n \"$l\" ]; do case $l in\n"	\
+	"*MCP_SANDBOX_RUN=$m*) all=\"$all${p#/proc/} \"; break;; esac\n" \
+	"done <$p/environ; done\n"					\
+	"while [ $more = 1 ]; do more=0; for p in /proc/[0-9]*; do\n"	\
+	"q=${p#/proc/}; case $all in *\" $q \"*) continue;; esac\n"	\
+	"IFS= read -r l <$p/stat || continue; set -- ${l##*) }\n"	\
+	"[ \"$1\" = Z ] && continue\n"					\
+	"case $all in *\" $2 \"*) all=\"$all$q \" more=1;; esac\n"	\
+	"done; done\n"							\
+	"for q in $all; do kill -$g $q && n=$((n+1)); done; } 2>/dev/null\n"
+
+/* Arguments: mark, tenths of a second between TERM and KILL. */
+static const char killer[] = SCAN
+	"m=$1 w=$2; scan TERM\n"
+	"while [ $w -gt 0 ]; do scan 0; [ $n = 0 ] && break\n"
+	"sleep 0.1 2>/dev/null || sleep 1; w=$((w-1)); done\n"
+	"scan KILL; [ $n = 0 ] || sleep 0.2 2>/dev/null || sleep 1\n"
+	"scan 0; echo $n\n";
+
+/*
+ * Arguments: mark, seconds, folder, bytes of input, command, NAME=value ...
+ * The command writes into two pipes that have names for a moment; a pump
+ * each carries on, and one second after the command ended they are ended too,
+ * whoever still holds the other side. The watchdog is not marked, and it is
+ * waited for like everything else here: PID 1 may not reap. head ends the
+ * input, which v4.channel.k8s.io can't.
+ */
+static const char wrapper[] = SCAN
+	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5\n"
+	"for v; do export \"$v\"; done\n"
+	"[ -z \"$d\" ] || cd \"$d\" || exit 125\n"
+	"nap() { trap 'kill $s; wait $s; exit' TERM\n"
+	"sleep $1 & s=$!; wait $s; }\n"
+	"dog() { nap $t && scan KILL; }\n"
+	"end() { nap 1 && kill $a $b; }\n"
+	"go() { if [ $i = 0 ]; then MCP_SANDBOX_RUN=$m /bin/sh -c \"$c\"\n"
+	"else head -c $i | MCP_SANDBOX_RUN=$m /bin/sh -c \"$c\"; fi; }\n"
+	"{ dog & } </dev/null >/dev/null 2>&1; w=$!\n"
+	"for f in /dev/shm /tmp /var/tmp .; do f=$f/.mcp-sandbox-$m\n"
+	"(umask 077; mkfifo \"$f.1\" \"$f.2\") 2>/dev/null && break; f=; done\n"
+	"if [ -n \"$f\" ]; then\n"
+	"cat <\"$f.1\" & a=$!\n"
+	"cat <\"$f.2\" >&2 & b=$!\n"
+	"exec 2>/dev/null\n"
+	"go >\"$f.1\" 2>\"$f.2\"; r=$?\n"
+	"rm -f \"$f.1\" \"$f.2\"\n"
+	"{ end & } </dev/null >/dev/null 2>&1; e=$!\n"
+	"wait $a 2>/dev/null; wait $b 2>/dev/null\n"
+	"kill $e 2>/dev/null; wait $e 2>/dev/null\n"
+	"else go; r=$?; fi\n"
+	"kill $w 2>/dev/null; wait $w 2>/dev/null; exit $r\n";
+
+enum run_state {
+	RUN_FIND,		/* for the way into the pod */
+	RUN_OPEN,		/* for the command's end */
+	RUN_KILL,		/* for the killer's end */
+	RUN_LINGER		/* for what was killed to say so */
+};
+
+/* A program in the pod, by either runtime. */
+struct program {
+	struct exec *exec;
+	struct sandboxd_run *run;
+};
+
+struct run {
+	struct env *env;
+	event_fn *fn;
+	void *arg;
+	enum run_state state;
+	struct link_find *find;
+	struct link *link;
+	struct program main, killer;
+	struct loop_timer *timer;
+	struct error why;		/* why it is being ended */
+	struct buf told;		/* what the killer printed */
+	bool main_over, quick;
+
+	char mark[33];
+	char *command, *cwd, *input;
+	size_t input_len, written;
+	char **vars;			/* "NAME=value", NULL at the end */
+	long timeout_ms;
+};
+
+static void
+program_close(struct program *p)
+{
+	exec_close(p->exec);
+	sandboxd_close(p->run);
+	*p = (struct program){ NULL, NULL };
+}
+
+void
+run_close(struct run *r)
+{
+	if (r == NULL)
+		return;
+	link_find_cancel(r->find);
+	program_close(&r->main);
+	program_close(&r->killer);
+	loop_timer_del(r->timer);
+	link_drop(r->env->links, r->link);
+	buf_free(&r->told);
+	for (size_t i = 0; r->vars != NULL && r->vars[i] != NULL; i++)
+		free(r->vars[i]);
+	free(r->vars);
+	free(r->command);
+	free(r->cwd);
+	free(r->input);
+	free(r);
+}
+
+/* The last thing that is said; code counts when err is NULL. */
+static void
+finish(struct run *r, const struct error *err, long code)
+{
+	struct event ev = { .type = EVENT_END, .code = code };
+	struct error copy;
+	event_fn *fn = r->fn;
+	void *arg = r->arg;
+
+	if (err != NULL) {
+		copy = *err;
+		ev.err = &copy;
+		if (err->code == ERR_LOST && r->link != NULL)
+			link_forget(r->link);
+	}
+	run_close(r);
+	fn(arg, &ev);
+}
+
+static void after_kill(struct run *r);
+static void end_it(struct run *r, enum error_code code, const char *text);
+
+static void
+on_timer(void *arg)
+{
+	struct run *r = arg;
+	char text[64];
+
+	r->timer = NULL;
+	switch (r->state) {
+	case RUN_FIND:
+	case RUN_OPEN:
+		(void)snprintf(text, sizeof(text), "timed out after %ld s",
+		    r->timeout_ms / 1000);
+		end_it(r, ERR_TIMEOUT, text);
+		break;
+	case RUN_KILL:
+		program_close(&r->killer);
+		after_kill(r);
+		break;
+	case RUN_LINGER:
+		finish(r, &r->why, 0);
+		break;
+	}
+}
+
+static void
+set_timer(struct run *r, long ms)
+{
+	loop_timer_del(r->timer);
+	r->timer = loop_timer_add(r->env->loop, ms, on_timer, r);
+}
+
+/* Said from the loop, never from inside the caller's own call. */
+static void
+fail_later(struct run *r, const struct error *err)
+{
+	r->why = *err;
+	r->state = RUN_LINGER;
+	set_timer(r, 0);
+}
+
+static int
+program_start(struct run *r, struct program *p,
+    const struct sandboxd_start *s, event_fn *fn, struct error *err)
+{
+	struct link *l = r->link;
+	struct exec_req e = { .namespace = l->namespace, .pod = l->pod,
+	    .argv = s->argv, .input = s->input_len > 0 };
+
+	if (l->runtime == RUNTIME_SANDBOXD) {
+		p->run = sandboxd_run(r->env->web, &l->grpc, s, fn, r, err);
+		return p->run == NULL ? -1 : 0;
+	}
+	if (l->container[0] != '\0')
+		e.container = l->container;
+	if ((p->exec = exec_open(r->env->k8s, &e, fn, r)) == NULL)
+		return error_set(err, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+/* The killer's end, however it came: put what it found into the reason. */
+static void
+after_kill(struct run *r)
+{
+	char before[160], *end = NULL;
+	long left = -1;
+
+	if (r->told.data != NULL)
+		left = strtol(r->told.data, &end, 10);
+	if (end == r->told.data)
+		left = -1;
+	(void)snprintf(before, sizeof(before), "%.150s", r->why.text);
+	if (left == 0)
+		error_set(&r->why, r->why.code, "%s: all its processes were "
+		    "ended", before);
+	else if (left > 0)
+		error_set(&r->why, r->why.code, "%s: %ld of its processes "
+		    "would not end", before, left);
+	else
+		error_set(&r->why, r->why.code, "%s: whether its processes "
+		    "ended is not known", before);
+	r->state = RUN_LINGER;
+	set_timer(r, r->main_over ? 0 : LINGER_MS);
+}
+
+static void
+on_killer(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+
+	if (ev->type == EVENT_DATA && ev->channel == 1)
+		buf_put(&r->told, ev->data, ev->len);
+	if (ev->type != EVENT_END)
+		return;
+	r->killer = (struct program){ NULL, NULL };
+	after_kill(r);
+}
+
+/* End the command for a reason; what is known of its processes is added. */
+static void
+end_it(struct run *r, enum error_code code, const char *text)
+{
+	const char *argv[] = { "/bin/sh", "-c", killer, "mcp-sandbox", r->mark,
+	    r->quick ? "3" : "20", NULL };
+	struct sandboxd_start s = { .argv = argv };
+	struct error err;
+
+	error_set(&r->why, code, "%s", text);
+	if (r->state == RUN_FIND) {
+		link_find_cancel(r->find);
+		r->find = NULL;
+		error_set(&r->why, code, "%s, before the command began", text);
+		fail_later(r, &r->why);
+		return;
+	}
+	r->state = RUN_KILL;
+	if (program_start(r, &r->killer, &s, on_killer, &err) == -1)
+		after_kill(r);
+	else
+		set_timer(r, KILL_MS);
+}
+
+void
+run_stop(struct run *r, bool quick)
+{
+	r->quick = quick;
+	if (r->state == RUN_FIND || r->state == RUN_OPEN)
+		end_it(r, ERR_CANCELLED, "cancelled");
+}
+
+/* Hand over more of the input, as much as there is room for. */
+static void
+feed(void *arg)
+{
+	struct run *r = arg;
+	size_t n;
+
+	while (r->written < r->input_len) {
+		n = exec_write(r->main.exec, r->input + r->written,
+		    r->input_len - r->written);
+		if (n == 0)
+			return;
+		r->written += n;
+	}
+	(void)exec_write_end(r->main.exec);
+}
+
+static void
+on_main(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+
+	if (ev->type == EVENT_OPEN && r->main.exec != NULL &&
+	    r->input_len > 0) {
+		exec_on_room(r->main.exec, feed, r);
+		feed(r);
+	}
+	if (ev->type != EVENT_END) {
+		r->fn(r->arg, ev);
+		return;
+	}
+	r->main = (struct program){ NULL, NULL };
+	r->main_over = true;
+	if (r->state == RUN_OPEN)
+		finish(r, ev->err, ev->code);
+	else if (r->state == RUN_LINGER)
+		set_timer(r, 0);
+}
+
+static int
+start_wrapped(struct run *r, size_t vars, struct error *err)
+{
+	const char *argv[10 + LIMIT_ENV + 1] = { "/bin/sh", "-c", wrapper,
+	    "mcp-sandbox", r->mark };
+	char seconds[24], bytes[24];
+	struct sandboxd_start s = { .argv = argv, .input = r->input,
+	    .input_len = r->input_len };
+
+	(void)snprintf(seconds, sizeof(seconds), "%ld",
+	    r->timeout_ms / 1000 + WATCHDOG_S);
+	(void)snprintf(bytes, sizeof(bytes), "%zu", r->input_len);
+	argv[5] = seconds;
+	argv[6] = r->cwd != NULL ? r->cwd : "";
+	argv[7] = bytes;
+	argv[8] = r->command;
+	for (size_t i = 0; i < vars; i++)
+		argv[9 + i] = r->vars[i];
+	return program_start(r, &r->main, &s, on_main, err);
+}
+
+/* sandboxd has a folder, an environment and an input of its own. */
+static int
+start_plain(struct run *r, size_t vars, struct error *err)
+{
+	const char *argv[] = { "/bin/sh", "-c", r->command, NULL };
+	const char *pairs[2 * LIMIT_ENV + 3];
+	struct sandboxd_start s = { .argv = argv, .env = pairs, .cwd = r->cwd,
+	    .input = r->input, .input_len = r->input_len };
+	size_t n = 0, i;
+	int ret;
+
+	for (i = 0; i < vars; i++) {
+		char *eq = strchr(r->vars[i], '=');
+
+		*eq = '\0';
+		pairs[n++] = r->vars[i];
+		pairs[n++] = eq + 1;
+	}
+	pairs[n++] = "MCP_SANDBOX_RUN";
+	pairs[n++] = r->mark;
+	pairs[n] = NULL;
+	ret = program_start(r, &r->main, &s, on_main, err);
+	for (i = 0; i < vars; i++)
+		r->vars[i][strlen(r->vars[i])] = '=';
+	return ret;
+}
+
+static void
+on_link(void *arg, struct link *l, const struct error *why)
+{
+	struct run *r = arg;
+	struct error err = { ERR_NONE, "" };
+	size_t vars = 0;
+	int ret;
+
+	r->find = NULL;
+	r->link = l;
+	if (why != NULL) {
+		fail_later(r, why);
+		return;
+	}
+	while (r->vars[vars] != NULL)
+		vars++;
+	r->state = RUN_OPEN;
+	if (l->runtime == RUNTIME_SANDBOXD)
+		ret = start_plain(r, vars, &err);
+	else
+		ret = start_wrapped(r, vars, &err);
+	if (ret == -1)
+		fail_later(r, &err);
+}
+
+/* 128 random bits: nothing in the pod carries them by chance. */
+static int
+new_mark(char mark[33])
+{
+	unsigned char raw[16];
+
+	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+		return -1;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(mark + 2 * i, 3, "%02x", raw[i]);
+	return 0;
+}
+
+static int
+copy(struct run *r, const struct run_req *req)
+{
+	size_t n = 0;
+
+	while (req->env != NULL && req->env[n] != NULL && n < LIMIT_ENV)
+		n++;
+	r->timeout_ms = req->timeout_ms;
+	r->command = strdup(req->command);
+	if (req->cwd != NULL && (r->cwd = strdup(req->cwd)) == NULL)
+		return -1;
+	if ((r->vars = calloc(n + 1, sizeof(*r->vars))) == NULL)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if ((r->vars[i] = strdup(req->env[i])) == NULL)
+			return -1;
+	if (req->input != NULL) {
+		if ((r->input = malloc(req->input_len + 1)) == NULL)
+			return -1;
+		memcpy(r->input, req->input, req->input_len);
+		r->input_len = req->input_len;
+	}
+	return r->command == NULL || new_mark(r->mark) == -1 ? -1 : 0;
+}
+
+struct run *
+run_start(struct env *env, const struct run_req *req, event_fn *fn, void *arg)
+{
+	struct run *r = calloc(1, sizeof(*r));
+	struct link_find *find;
+
+	if (r == NULL)
+		return NULL;
+	r->env = env;
+	r->fn = fn;
+	r->arg = arg;
+	buf_init(&r->told, 4096);
+	if (copy(r, req) == -1) {
+		run_close(r);
+		return NULL;
+	}
+	set_timer(r, r->timeout_ms);
+	find = link_find(env->links, req->namespace, req->sandbox,
+	    req->address, on_link, r);
+	if (find != NULL)
+		r->find = find;
+	return r;
+}

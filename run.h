@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run - a shell command in a sandbox, whichever way leads into it.
+ *
+ * What the command starts carries a mark in its environment, so that a
+ * time-out or a cancel can end all of it, detached children included: TERM, a
+ * moment, KILL, then a count of what is left. Where there is no runtime but
+ * pods/exec, a wrapper (POSIX sh, no file left behind) gives the command its
+ * working directory and environment, keeps a background child from holding
+ * the call, and ends everything in the pod when we no longer can.
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "event.h"
+
+struct env;
+struct run;
+
+struct run_req {
+	const char *namespace, *sandbox;
+	const char *address;		/* the pod's; see link.h */
+	const char *command;
+	const char *cwd;		/* NULL: where the runtime begins */
+	const char *input;		/* standard input; NULL: empty */
+	size_t input_len;
+	const char *const *env;		/* "NAME=value", NULL at the end */
+	long timeout_ms;
+};
+
+/*
+ * All of req is copied. EVENT_OPEN when it runs, EVENT_DATA (channel 1, 2),
+ * EVENT_END: code, or err. ERR_TIMEOUT: its time was over; ERR_CANCELLED:
+ * run_stop(); both texts say what became of its processes. ERR_LOST: the
+ * connection broke, and it may still run. Never repeated.
+ */
+struct run *run_start(struct env *env, const struct run_req *req,
+    event_fn *fn, void *arg);	/* NULL: no memory */
+/* End it. EVENT_END follows. quick: no time for TERM to be heeded. */
+void run_stop(struct run *r, bool quick);
+void run_close(struct run *r);		/* NULL is fine; kills nothing */
+
+#endif

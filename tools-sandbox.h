@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools-sandbox - the rows of the agent-sandbox family, as they are listed. */
+#ifndef TOOLS_SANDBOX_H
+#define TOOLS_SANDBOX_H
+
+#include "tools.h"
+
+extern const struct tool tool_create_sandbox;
+extern const struct tool tool_delete_sandbox;
+extern const struct tool tool_execute_command;
+extern const struct tool tool_get_sandbox_status;
+extern const struct tool tool_list_sandboxes;
+
+#endif

@@ -12,17 +12,20 @@
  GET    /admin/processes       processes of pods that are alive
  POST   /admin/compact         makes every earlier resource version too old
  POST   /admin/reset           as at the start
- POST   /admin/listen          {"certificate": name}: {"port", "kubeconfig"}
+ POST   /admin/listen          {"certificate": name (pki.py), "host"}:
+                               {"port", "url", "kubeconfig"}
+ GET    /admin/connections     {"accepted": n, "open": n}
  POST   /admin/kubeconfig      {"name", "user": {...} or a certificate's
                                name, "cluster": {...}, "port", "host"}
  POST   /admin/config          {"crds": bool, "bookmark_ms": n,
-                               "controller": bool, "rules": {user: [...]}}
+                               "controller": bool, "rules": {user: [...]},
+                               "tokens": {token: user, or null to revoke},
+                               "exec_protocols": [...]}: {"errors": [...]}
  POST   /admin/pod             {"namespace", "name", "runtime": "stop",
                                "start" or nothing}: {"dir", "ip", "ports"}
  any    /api, /apis, ...       the Kubernetes interface as "admin"
 """
 
-import json
 import re
 
 from . import kubelet
@@ -95,15 +98,21 @@ class Admin:
         await self.cluster.reset()
 
     async def post_listen(self, request):
-        return await self.cluster.listen(request.json()["certificate"])
+        body = request.json()
+        return await self.cluster.listen(body["certificate"],
+                                         host=body.get("host", "127.0.0.1"))
+
+    async def get_connections(self, request):
+        server = self.cluster.server
+        return {"accepted": server.accepted, "open": len(server.tasks)}
 
     async def post_kubeconfig(self, request):
         body = request.json()
         cluster = self.cluster
-        port = body.get("port") or cluster.listeners["good"]["port"]
+        port = body.get("port") or cluster.port
         user = body.get("user", "client-ec")
-        if user == "client-rsa":
-            cluster.rsa_kubeconfig()
+        if user == "client-rsa":           # not at the start: slow to make
+            cluster.pki.client("client-rsa", "admin", "rsa")
         return {"kubeconfig": cluster.pki.kubeconfig(
             "kubeconfig-" + body["name"],
             f"https://{body.get('host', '127.0.0.1')}:{port}", user,
@@ -120,6 +129,12 @@ class Admin:
         if "controller" in body:
             cluster.controller.paused = not body["controller"]
             cluster.controller.wake.set()
+        if "exec_protocols" in body:
+            cluster.api.streams.exec_protocols = set(body["exec_protocols"])
+        for token, user in body.get("tokens", {}).items():
+            cluster.access.tokens.pop(token, None)
+            if user:
+                cluster.access.tokens[token] = user
         cluster.access.rules.update(body.get("rules", {}))
         return {"errors": cluster.controller.errors
                 + cluster.kubelet.errors}
@@ -134,5 +149,4 @@ class Admin:
         elif body.get("runtime") == "start":
             await run.start_runtime(run.notes.get("test/runtime", "none"),
                                     self.cluster.faults)
-        return json.loads(json.dumps({"dir": run.dir, "ip": run.ip,
-                                      "ports": run.ports}))
+        return {"dir": run.dir, "ip": run.ip, "ports": run.ports}

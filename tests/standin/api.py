@@ -8,6 +8,7 @@ import re
 
 from . import kinds, selectors, status
 from .httpd import Response, json_response
+from .streams import V4, V5
 
 PARTIAL = re.compile(r"application/json\s*;(?=.*as=(PartialObjectMetadata"
                      r"(?:List)?)(?:;|$))(?=.*g=meta\.k8s\.io)(?=.*v=v1\b)")
@@ -51,8 +52,13 @@ class Api:
         self.access = access
         self.streams = streams
         self.kubelet = kubelet
+        self.reset()
+
+    def reset(self):
+        """What a test may change by /admin/config."""
         self.crds = True
         self.bookmark_s = 1.0
+        self.streams.exec_protocols = {V5, V4}
 
     async def handle(self, request):
         try:

@@ -134,10 +134,14 @@ class Standin:
     def compact(self):
         self.call("POST", "/admin/compact", {})
 
-    def listen(self, certificate):
+    def listen(self, certificate, **how):
         """A port with another server certificate (pki.py): kubeconfig."""
-        return self.call("POST", "/admin/listen",
-                         {"certificate": certificate})["kubeconfig"]
+        return self.call("POST", "/admin/listen", {
+            "certificate": certificate, **how})["kubeconfig"]
+
+    def connections(self):
+        """{"accepted", "open"}: TLS connections so far, and now."""
+        return self.call("GET", "/admin/connections")
 
     def make_kubeconfig(self, name, **what):
         return self.call("POST", "/admin/kubeconfig",

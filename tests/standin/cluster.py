@@ -30,7 +30,7 @@ class Cluster:
         self.tokens = {secrets.token_urlsafe(24): u for u in USERS}
         self.faults = Faults()
         self.store = Store()
-        self.access = Access(self.tokens)
+        self.access = Access(dict(self.tokens))
         self.kubelet = Kubelet(self.store, self.folder, self.faults)
         self.controller = Controller(self.store)
         self.jobs = Jobs(self.store)
@@ -53,21 +53,26 @@ class Cluster:
             return await self.api.handle(request)
         return await f.apply(rule, request, self.api.handle)
 
-    async def listen(self, certificate="good", port=0):
+    async def listen(self, certificate="good", port=0, host="127.0.0.1"):
         """Another port with another certificate: {"port", "kubeconfig"}."""
-        if certificate in self.listeners:
-            return self.listeners[certificate]
+        made = self.listeners.get((certificate, host))
+        if made:
+            return made
         tls = None if self.http else self.pki.server(certificate)
-        port = await self.server.listen("127.0.0.1", port, tls)
-        made = {"port": port}
-        url = f"{'http' if self.http else 'https'}://127.0.0.1:{port}"
-        if self.http:
-            made["url"] = url
-        else:
+        port = await self.server.listen(host, port, tls)
+        made = {"port": port, "url": "%s://%s:%d" % (
+            "http" if self.http else "https",
+            f"[{host}]" if ":" in host else host, port)}
+        if not self.http:
+            tail = certificate + ("" if host == "127.0.0.1" else "-other")
             made["kubeconfig"] = self.pki.kubeconfig(
-                f"kubeconfig-{certificate}", url, "client-ec")
-        self.listeners[certificate] = made
+                f"kubeconfig-{tail}", made["url"], "client-ec")
+        self.listeners[certificate, host] = made
         return made
+
+    @property
+    def port(self):
+        return self.listeners["good", "127.0.0.1"]["port"]
 
     def kubeconfigs(self, url):
         """The standard set, by name."""
@@ -89,13 +94,6 @@ class Cluster:
                                         {"token": by_user[user]})
         return made
 
-    def rsa_kubeconfig(self):
-        """A client certificate with an RSA key takes long to make."""
-        self.pki.client("client-rsa", "admin", "rsa")
-        port = self.listeners["good"]["port"]
-        return self.pki.kubeconfig("kubeconfig-client-rsa",
-                                   f"https://127.0.0.1:{port}", "client-rsa")
-
     async def start(self, port=0):
         self.work = asyncio.ensure_future(self.controller.run())
         first = await self.listen(port=port)
@@ -103,7 +101,7 @@ class Cluster:
                  "admin": await self.admin_server.listen("127.0.0.1", 0),
                  "tokens": {u: t for t, u in self.tokens.items()}}
         if not self.http:
-            made = self.kubeconfigs(f"https://127.0.0.1:{first['port']}")
+            made = self.kubeconfigs(first["url"])
             ready.update(kubeconfig=made["cert"], kubeconfigs=made,
                          ca=self.pki.path("ca.crt"))
         return ready
@@ -115,10 +113,11 @@ class Cluster:
         await self.kubelet.close()
         self.store.reset()
         self.access.reset()
+        self.access.tokens = dict(self.tokens)
         self.controller.paused = False
         self.controller.dirty.clear()
         self.controller.errors.clear()
-        self.api.crds = True
+        self.api.reset()
 
     async def close(self):
         self.faults.clear()

@@ -16,6 +16,7 @@ pass first (0), "where": "api" or "runtime", "action": one of
  raw          {"data"} instead of an HTTP answer, then cut
  slow         {"ms", "bytes"}: the reply in pieces of so many bytes
  cut-body     half of the reply, then cut
+ close        the whole reply, then cut: a kept-alive connection goes stale
  redirect     {"location"}
  watch-cut    {"after": n}: n events, half of the next line, then cut
  watch-end    {"after": n}: n events, then a clean end
@@ -39,7 +40,7 @@ from . import status
 from .httpd import Response, json_response
 
 ACTIONS = {"delay", "hold", "hold-after", "drop", "drop-after", "silence",
-           "status", "garbage", "raw", "slow", "cut-body", "redirect",
+           "status", "garbage", "raw", "slow", "cut-body", "close", "redirect",
            "watch-cut", "watch-end", "watch-410", "watch-garbage", "ws-cut",
            "ws-no-status", "ws-silence", "ws-drop", "ws-bad"}
 
@@ -145,6 +146,8 @@ async def apply(rule, request, process):
         return None
     if action == "hold-after" and not await released(rule, conn.closed):
         return None
+    if action == "close":
+        conn.last = True
     if action == "cut-body":
         await conn.send_head(response,
                              {"Content-Length": str(len(response.body))})

@@ -66,6 +66,7 @@ class Connection:
         self.writer = writer
         self.handler = handler
         self.slow = None
+        self.last = False
 
     async def write(self, data):
         if self.slow:
@@ -150,7 +151,8 @@ class Connection:
         else:
             await self.send_head(response, {"Transfer-Encoding": "chunked"})
             await self.send_chunks(response.body)
-        return request.headers.get("connection", "").lower() != "close"
+        return not self.last and \
+            request.headers.get("connection", "").lower() != "close"
 
     async def send_chunks(self, body):
         gone = asyncio.ensure_future(self.closed())
@@ -208,6 +210,7 @@ class Server:
         self.handler = handler
         self.tasks = set()
         self.servers = []
+        self.accepted = 0
 
     async def listen(self, host, port, ssl=None):
         server = await asyncio.start_server(self.accept, host, port, ssl=ssl,
@@ -218,6 +221,7 @@ class Server:
     async def accept(self, reader, writer):
         task = asyncio.current_task()
         self.tasks.add(task)
+        self.accepted += 1
         task.add_done_callback(self.tasks.discard)
         await Connection(reader, writer, self.handler).serve()
 

@@ -10,6 +10,7 @@ the folder. Other annotations of a pod:
  test/ready-ms        how long it is Running before it is Ready; -1 for ever
  test/unschedulable   message: never scheduled
  test/waiting         "Reason: message": its containers never start
+ test/chunk           bytes in an event of sandboxd's Start (4096)
  test/port-N          the local port that stands for its port N
 """
 
@@ -87,7 +88,8 @@ class PodRun:
         elif kind == "sandboxd":
             self.runtime = sandboxd.Sandboxd(
                 self.dir, self.ip, *((8080, 9090) if own else (0, 0)),
-                env=self.env, middlewares=[hooks.middleware],
+                env=self.env, chunk=int(self.notes.get("test/chunk", 4096)),
+                middlewares=[hooks.middleware],
                 interceptors=[hooks.interceptor()])
             await self.runtime.start()
             self.ports = dict(zip((8080, 9090), self.runtime.ports))

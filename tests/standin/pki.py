@@ -2,7 +2,8 @@
 """Certificates and kubeconfigs, made new in each state folder.
 
 Server certificates: good, rsa, tls12 (good, but TLS 1.2 only), expired,
-wrong-name, wrong-ca, no-ip (a DNS name only). Client certificates: client-ec, client-rsa.
+wrong-name, wrong-ca, no-ip (a DNS name only). Client certificates:
+client-ec, client-rsa.
 """
 
 import base64

@@ -19,7 +19,7 @@ PIECE = 32 * 1024
 class Streams:
     def __init__(self, kubelet):
         self.kubelet = kubelet
-        self.open = set()
+        self.exec_protocols = {V5, V4}
 
     def run_of(self, pod):
         run = self.kubelet.of(pod)
@@ -54,7 +54,7 @@ class Streams:
             raise ApiError(500, "unable to upgrade connection: container not "
                            f'found ("{container or names[0]}")')
         run = self.run_of(pod)
-        return wsock.upgrade(request, {V5, V4}, lambda ws: Exec(
+        return wsock.upgrade(request, self.exec_protocols, lambda ws: Exec(
             run, ws, command, flags).serve())
 
     async def portforward(self, pod, request):

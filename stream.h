@@ -21,7 +21,11 @@ struct stream;
 /* protocols: "v5.channel.k8s.io, v4.channel.k8s.io", preferred first. */
 struct stream *stream_open(struct k8s *k, const char *path,
     const char *protocols, event_fn *fn, void *arg);
-void stream_close(struct stream *s);	/* NULL is fine; says goodbye */
+/*
+ * NULL is fine. Returns at once and reports nothing more; says goodbye, and
+ * goes on in the background, for 1.5 s at most, while there are bytes queued.
+ */
+void stream_close(struct stream *s);
 
 /* Queue one message. -1: no room (stream_room() says how many bytes fit) */
 int stream_send(struct stream *s, unsigned channel, const void *data,

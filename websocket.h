@@ -22,7 +22,11 @@ enum ws_op {
 	WS_CLOSE = 8, WS_PING = 9, WS_PONG = 10
 };
 
-/* The request that upgrades. nonce: 16 random bytes. protocols: "a, b". */
+/*
+ * The request that upgrades. nonce: 16 random bytes. protocols: "a, b".
+ * headers: lines without their end, then NULL. A control character in any of
+ * these marks out as failed.
+ */
 void ws_request(struct buf *out, const char *host, const char *target,
     const char *const *headers, const unsigned char nonce[16],
     const char *protocols);
@@ -32,6 +36,7 @@ void ws_request(struct buf *out, const char *host, const char *target,
  * 1: upgraded (Accept, Upgrade, Connection and the protocol checked), 0: more
  * bytes are needed, -1: refused. On refusal status is the HTTP status and
  * body collects up to 64 KiB of its text (read until it ends or length).
+ * Where the connection ends first, say so with a len of 0: -1 in any case.
  */
 struct ws_handshake {
 	unsigned char nonce[16];
@@ -57,7 +62,9 @@ void ws_frame(struct buf *out, enum ws_op op, const void *data, size_t len,
 /*
  * Frames from the server, fed as they come. For a data message (fragments
  * joined) and for each control frame, got() is called once; data is valid for
- * the call. got() returns -1 to stop. ws_feed() is -1 after a violation.
+ * the call. got() returns -1 to stop, and may have freed the reader; then
+ * ws_feed() returns -1 at once, and err is got()'s to fill. ws_feed() is -1
+ * after a violation. What follows a close frame is not looked at.
  */
 struct ws_reader {
 	struct buf message;	/* fragments so far */

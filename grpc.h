@@ -32,7 +32,11 @@ struct pb_field {
 };
 int pb_next(const char **p, const char *end, struct pb_field *f);
 
-/* Messages from a stream fed in pieces; -1 when too long or compressed. */
+/*
+ * Messages from a stream fed in pieces; -1 when too long or compressed. got()
+ * returns -1 to stop, and may have freed the reader; then grpc_feed() returns
+ * -1 at once, and err is got()'s to fill.
+ */
 struct grpc_reader {
 	struct buf held;
 };

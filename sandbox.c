@@ -69,6 +69,17 @@ close_between(unsigned first, unsigned last)
 		(void)close((int)fd);
 }
 
+/* inetd connects all three; a log line would be a message for the client. */
+static bool
+is_same_socket(int a, int b)
+{
+	struct stat sa, sb;
+
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 &&
+	    S_ISSOCK(sa.st_mode) && sa.st_dev == sb.st_dev &&
+	    sa.st_ino == sb.st_ino;
+}
+
 int
 sandbox_descriptors(const int *keep, size_t n, struct error *err)
 {
@@ -81,6 +92,8 @@ sandbox_descriptors(const int *keep, size_t n, struct error *err)
 		if ((fd = open("/dev/null", O_RDWR)) == -1)
 			return error_sys(err, "/dev/null");
 	} while (fd <= 2);
+	if (is_same_socket(1, 2) && dup2(fd, 2) == -1)
+		return error_sys(err, "standard error");
 	(void)close(fd);
 	for (;;) {
 		next = ALL;
@@ -131,7 +144,8 @@ limit(int what, const char *name, rlim_t most, struct error *err)
 
 /*
  * In a container we may be root. What is left then is reading: the token may
- * belong to somebody else, and Landlock says which files that means.
+ * belong to somebody else, and Landlock says which files that means. Without
+ * any to drop nothing is called, since a filter around us may forbid it.
  */
 static int
 capabilities_drop(struct error *err)
@@ -143,6 +157,9 @@ capabilities_drop(struct error *err)
 
 	if (syscall(SYS_capget, &head, data) == -1)
 		return failed(err, "capget");
+	if ((data[0].permitted & ~keep) == 0 && data[1].permitted == 0 &&
+	    data[0].inheritable == 0 && data[1].inheritable == 0)
+		return 0;
 	data[0].permitted &= keep;
 	data[0].effective = data[0].permitted;
 	data[1].permitted = data[1].effective = 0;

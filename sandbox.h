@@ -26,7 +26,8 @@ struct sandbox_state {
 	int landlock_abi;		/* 0: not in force */
 };
 
-/* Before anything else: 0-2 open (else /dev/null), above 2 closed but keep. */
+/* Before anything else: 0-2 open (else /dev/null; so is 2 if it is the socket
+ * that 1 is, as inetd has it), above 2 closed but keep. */
 int sandbox_descriptors(const int *keep, size_t n, struct error *err);
 
 /*

@@ -920,6 +920,26 @@ START_TEST(descriptors_are_the_three_and_those_to_keep)
 }
 END_TEST
 
+START_TEST(standard_error_never_goes_to_the_client)
+{
+	char got[8] = "";
+	struct error err;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (int fd = 0; fd < 3; fd++)
+			dup2(channel[1], fd);
+		if (sandbox_descriptors(NULL, 0, &err) == -1)
+			_exit(1);
+		_exit(write(2, "log", 3) == 3 && write(1, "out", 3) == 3 ?
+		    0 : 2);
+	}
+	ck_assert_int_eq(status_of(pid), 0);
+	ck_assert_int_eq(read(channel[0], got, sizeof(got) - 1), 3);
+	ck_assert_str_eq(got, "out");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -939,6 +959,7 @@ main(void)
 	tcase_add_test(tc, a_path_that_is_not_there_is_named);
 	tcase_add_test(tc, without_paths_none_can_be_read);
 	tcase_add_test(tc, descriptors_are_the_three_and_those_to_keep);
+	tcase_add_test(tc, standard_error_never_goes_to_the_client);
 	suite_add_tcase(s, tc);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);

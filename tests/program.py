@@ -175,6 +175,8 @@ class Program:
     def dispose(self):
         self.kill()
         self.child.wait()
+        for thread in self.threads:
+            thread.join(5)
         for f in (self.child.stdin, self.child.stderr, self.child.stdout):
             try:
                 f.close()

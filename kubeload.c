@@ -42,7 +42,7 @@ file_read(void *arg, const char *path, size_t *len, struct error *err)
 	(void)arg;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd == -1) {
-		error_sys(err, path);
+		error_set(err, ERR_CONFIG, "%s: %s", path, strerror(errno));
 		return NULL;
 	}
 	buf_init(&out, LIMIT_KUBECONFIG);

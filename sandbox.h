@@ -17,7 +17,9 @@
 struct error;
 
 struct sandbox {
-	const char *const *read_paths;	/* files or folders, NULL at the end */
+	/* Files or folders, NULL at the end. What is replaced by a rename, as
+	 * a token is, can be read later only if its folder is here. */
+	const char *const *read_paths;
 	bool debug;	/* name on stderr what is refused with a kill, exit 70 */
 };
 

@@ -555,6 +555,7 @@ START_TEST(says_which_files_are_not_there)
 
 	ck_assert_int_eq(kubeconfig_load(&kc, "gone", NULL, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "/gone: No such file"));
+	ck_assert_int_eq(err.code, ERR_CONFIG);
 	setenv("KUBECONFIG", "x1:x2", 1);
 	ck_assert_int_eq(kubeconfig_load(&kc, NULL, NULL, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "x1:x2"));

@@ -890,6 +890,44 @@ START_TEST(without_paths_none_can_be_read)
 }
 END_TEST
 
+/* Kubernetes swaps a link to the folder that the token is in. */
+START_TEST(a_rotated_token_is_read_through_its_folder)
+{
+	struct sandbox_state state;
+	char text[8] = "", path[128], next[128];
+	pid_t pid;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/..1", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/..1/t", folder);
+	put(path, "one");
+	snprintf(path, sizeof(path), "%s/..data", folder);
+	ck_assert_int_eq(symlink("..1", path), 0);
+	snprintf(next, sizeof(next), "%s/t", folder);
+	ck_assert_int_eq(symlink("..data/t", next), 0);
+	if ((pid = fork()) == 0) {
+		confine(false, &state);
+		if (write(channel[1], "x", 1) != 1 ||
+		    read(channel[1], text, 1) != 1)
+			_exit(1);
+		if ((fd = open(next, O_RDONLY)) == -1)
+			_exit(errno);
+		_exit(read(fd, text, 3) == 3 && text[0] == 't' ? 0 : 2);
+	}
+	ck_assert_int_eq(read(channel[0], text, 1), 1);
+	snprintf(next, sizeof(next), "%s/..2", folder);
+	ck_assert_int_eq(mkdir(next, 0700), 0);
+	snprintf(next, sizeof(next), "%s/..2/t", folder);
+	put(next, "two");
+	snprintf(next, sizeof(next), "%s/..new", folder);
+	ck_assert_int_eq(symlink("..2", next), 0);
+	ck_assert_int_eq(rename(next, path), 0);
+	ck_assert_int_eq(write(channel[0], "x", 1), 1);
+	ck_assert_int_eq(status_of(pid), 0);
+}
+END_TEST
+
 static bool
 is_open(int fd)
 {
@@ -958,6 +996,7 @@ main(void)
 	tcase_add_test(tc, debug_names_the_call_and_exits_with_70);
 	tcase_add_test(tc, a_path_that_is_not_there_is_named);
 	tcase_add_test(tc, without_paths_none_can_be_read);
+	tcase_add_test(tc, a_rotated_token_is_read_through_its_folder);
 	tcase_add_test(tc, descriptors_are_the_three_and_those_to_keep);
 	tcase_add_test(tc, standard_error_never_goes_to_the_client);
 	suite_add_tcase(s, tc);

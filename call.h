@@ -43,13 +43,17 @@ struct call {
 	char token[CALL_ID_SIZE];	/* progressToken, raw JSON, or "" */
 	bool modern;			/* 2026-07-28 or later */
 	long ticket;			/* which message it came in (mcp.h) */
+	int log;			/* least of MCP's 8 levels, -1: none */
+	unsigned char digest[32];	/* of method, name, arguments */
+	struct batch *batch;		/* mcp.c's, with the answer */
 	struct json request;		/* params; valid in start() only */
 	struct json client;		/* client capabilities; start() only */
-	const char *asked;		/* state given to call_ask(), or NULL */
+	const char *asked;		/* state of call_ask() or NULL; start() */
 
 	/* The result. structured: one JSON object. text: for people; empty:
-	 * the object itself. content: raw content blocks instead of text. For
-	 * other methods than tools/call, structured is the whole result. */
+	 * the object itself. content: raw content blocks, commas between them,
+	 * instead of text. For other methods than tools/call, structured is the
+	 * whole result. */
 	struct buf structured, text, content;
 	bool is_error;			/* a result that reports a failure */
 	struct buf ask, state_text;	/* call_ask() */
@@ -57,10 +61,17 @@ struct call {
 	/* call.c's own */
 	struct error error;		/* to be answered when stopped */
 	bool answer;			/* one is owed */
-	long started_ms, deadline_ms, told_ms;
-	double progress;
+	bool asking;			/* the answer is call_ask()'s */
+	bool late;			/* stop() had its time; left is a guess */
+	long started_ms, deadline_ms;
+	long wake_ms;			/* call_timer(), or -1 */
+	long told_ms, tell_ms;		/* progress: last sent, next due */
+	double progress;		/* last number sent */
+	bool counted;			/* the tool gives its own numbers */
 	struct buf note;		/* latest progress text */
+	struct buf about;		/* params.uri of another method, raw */
 	struct loop_timer *timer;
+	long timer_ms;
 	char left[256];			/* what stays in the cluster, or "" */
 };
 
@@ -68,7 +79,10 @@ struct call {
 
 /* The event_fn of everything a tool begins; arg is the call. */
 void call_event(void *call, const struct event *ev);
-/* One EVENT_TIMER ms from now; a second call moves it; -1 takes it back. */
+/*
+ * One EVENT_TIMER ms from now; a second call moves it; -1 takes it back, and
+ * so does the way from CALL_RUNNING to CALL_STOPPING.
+ */
 void call_timer(struct call *c, long ms);
 /* Fails with ERR_TIMEOUT ms from now. 5 minutes unless set. */
 void call_deadline(struct call *c, long ms);
@@ -95,9 +109,11 @@ void call_left(struct call *c, const char *fmt, ...)
 
 /* For mcp.c. */
 
-/* What calls.c says when a call has something for the client. */
+/* What call.c says when a call has something for the client. */
 struct call_sink {
+	/* Once a call, err NULL when all is well ... */
 	void (*answer)(void *arg, struct call *c, const struct error *err);
+	void (*silent)(void *arg, struct call *c);	/* ... or never */
 	void (*notify)(void *arg, struct call *c, const char *method,
 	    const char *params, size_t len);
 	/* is a notifications/message of this level wanted? */
@@ -118,6 +134,7 @@ void calls_close(struct calls *cs);
 int call_start(struct calls *cs, const struct tool *tool, struct json args,
     const struct call *proto, struct error *err);
 void call_cancel(struct calls *cs, const char *id_raw);
+bool call_pending(const struct calls *cs, const char *id_raw);
 void calls_cancel_ticket(struct calls *cs, long ticket);
 void calls_cancel_all(struct calls *cs);	/* end of input */
 size_t calls_live(const struct calls *cs);

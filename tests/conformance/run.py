@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py FIXTURE [REVISION...] - the official MCP conformance suite.
+
+The suite speaks HTTP only, our fixture speaks lines, so a bridge stands
+between them.  What the bridge itself gets wrong is in baseline-REVISION.yaml;
+a scenario of that list that passes is a failure too.  What is needed comes
+from npm, pinned in package-lock.json, and stays in the user's cache.
+"""
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME")
+                     or pathlib.Path.home() / ".cache")
+PACKAGES = CACHE / "mcp-sandbox" / "npm"
+REVISIONS = ["2026-07-28", "2025-11-25"]
+
+
+def install():
+    """npm ci, unless this very lock file is installed already."""
+    PACKAGES.mkdir(parents=True, exist_ok=True)
+    stamp = PACKAGES / "installed.json"
+    lock = HERE / "package-lock.json"
+    with open(PACKAGES / "lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
+            return
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / name, PACKAGES)
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit",
+                        "--no-fund", "--loglevel", "error"],
+                       cwd=PACKAGES, stdout=sys.stderr, check=True)
+        shutil.copy(lock, stamp)
+
+
+def node():
+    found = list(PACKAGES.glob("node_modules/node-linux-*/bin/node"))
+    return str(found[0]) if found else "node"
+
+
+def script(package):
+    return str(PACKAGES / "node_modules" / package / "dist" / "index.js")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(port, bridge):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and bridge.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("run.py: the bridge did not start")
+
+
+def scenarios(path):
+    """The list under "server:"; both kinds of file are that simple."""
+    block = re.search(r"^server:\n((?:[ #].*\n|\n)*)", path.read_text(), re.M)
+    return re.findall(r"^ +- ([\w-]+)$", block[1], re.M)
+
+
+def run(revision, port, out):
+    """Run the required scenarios; return those that passed and failed."""
+    baseline = HERE / f"baseline-{revision}.yaml"
+    r = subprocess.run(
+        [node(), script("@modelcontextprotocol/conformance"), "server",
+         "--url", f"http://127.0.0.1:{port}/mcp", "--requirements", revision,
+         "--expected-failures", str(baseline), "-o", str(out)],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=300)
+    expected = scenarios(baseline)
+    required = scenarios(PACKAGES / "node_modules/@modelcontextprotocol"
+                         / f"conformance/requirements/{revision}.yaml")
+    summary = r.stdout.partition("=== SUMMARY ===")[2]
+    marks = {name: mark for mark, name in
+             re.findall(r"^([✓✗]) (\S+):", summary, re.M)}
+    checked = [n for n in required if n not in expected]
+    failed = [n for n in checked if marks.get(n) != "✓"]
+    passed = [n for n in checked if n not in failed]
+    if r.returncode != 0 and not failed:
+        failed.append("the suite itself")
+    print(f"{revision}: {len(passed)} of {len(required)} required scenarios; "
+          f"not through this bridge: {', '.join(expected)}")
+    if failed:
+        print(r.stdout[-6000:])
+    for name in failed:
+        print(f"FAILED {revision} {name}")
+    return len(passed), len(failed)
+
+
+def main():
+    fixture = pathlib.Path(sys.argv[1]).resolve()
+    install()
+    port = free_port()
+    bridge = subprocess.Popen(
+        [node(), script("supergateway"), "--stdio", str(fixture),
+         "--outputTransport", "streamableHttp", "--port", str(port),
+         "--logLevel", "none"], start_new_session=True)
+    passed = failed = 0
+    try:
+        wait_for(port, bridge)
+        with tempfile.TemporaryDirectory() as tmp:
+            for revision in sys.argv[2:] or REVISIONS:
+                good, bad = run(revision, port, pathlib.Path(tmp) / revision)
+                passed += good
+                failed += bad
+    finally:
+        os.killpg(bridge.pid, signal.SIGTERM)
+        bridge.wait(10)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main())

@@ -51,35 +51,41 @@ static const char killer[] = SCAN
 /*
  * Arguments: mark, seconds, folder, bytes of input, command, NAME=value ...
  * The command writes into two pipes that have names for a moment; a pump
- * each carries on, and one second after the command ended they are ended too,
- * whoever still holds the other side. The watchdog is not marked, and it is
- * waited for like everything else here: PID 1 may not reap. head ends the
- * input, which v4.channel.k8s.io can't.
+ * each carries on. When the command has ended, the pumps have one second to
+ * follow, whoever still holds the other side. head ends the input, which
+ * v4.channel.k8s.io can't.
+ *
+ * The watchdog counts for the case that we are gone; it is not marked. It
+ * ends by itself when the sleep it waits for is killed, so that nothing is
+ * orphaned: PID 1 may not reap. A trap in its place would be lost now and then
+ * between two commands of busybox's shell.
  */
 static const char wrapper[] = SCAN
 	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5\n"
 	"for v; do export \"$v\"; done\n"
 	"[ -z \"$d\" ] || cd \"$d\" || exit 125\n"
-	"nap() { trap 'kill $s; wait $s; exit' TERM\n"
-	"sleep $1 & s=$!; wait $s; }\n"
-	"dog() { nap $t && scan KILL; }\n"
-	"end() { nap 1 && kill $a $b; }\n"
-	"go() { if [ $i = 0 ]; then MCP_SANDBOX_RUN=$m /bin/sh -c \"$c\"\n"
-	"else head -c $i | MCP_SANDBOX_RUN=$m /bin/sh -c \"$c\"; fi; }\n"
-	"{ dog & } </dev/null >/dev/null 2>&1; w=$!\n"
+	"up() { IFS= read -r l </proc/$1/stat && l=${l##*) } &&\n"
+	"[ \"${l%%\"${l#?}\"}\" != Z ]; } 2>/dev/null\n"
+	"off() { k=0; while up $1; do for p in /proc/[0-9]*; do\n"
+	"IFS= read -r l <$p/stat || continue; l=${l##*) }; l=${l#* }\n"
+	"[ ${l%% *} = $1 ] && kill ${p#/proc/}; done\n"
+	"k=$((k+1)); [ $k -lt 40 ] || kill $1; done; wait $1; } 2>/dev/null\n"
+	"{ { sleep $t && scan KILL; } & } </dev/null >/dev/null 2>&1; w=$!\n"
 	"for f in /dev/shm /tmp /var/tmp .; do f=$f/.mcp-sandbox-$m\n"
 	"(umask 077; mkfifo \"$f.1\" \"$f.2\") 2>/dev/null && break; f=; done\n"
 	"if [ -n \"$f\" ]; then\n"
-	"cat <\"$f.1\" & a=$!\n"
-	"cat <\"$f.2\" >&2 & b=$!\n"
-	"exec 2>/dev/null\n"
-	"go >\"$f.1\" 2>\"$f.2\"; r=$?\n"
-	"rm -f \"$f.1\" \"$f.2\"\n"
-	"{ end & } </dev/null >/dev/null 2>&1; e=$!\n"
-	"wait $a 2>/dev/null; wait $b 2>/dev/null\n"
-	"kill $e 2>/dev/null; wait $e 2>/dev/null\n"
-	"else go; r=$?; fi\n"
-	"kill $w 2>/dev/null; wait $w 2>/dev/null; exit $r\n";
+	"cat <\"$f.1\" & a=$!; cat <\"$f.2\" >&2 & b=$!\n"
+	"exec 8>\"$f.1\" 9>\"$f.2\"; rm -f \"$f.1\" \"$f.2\"\n"
+	"else exec 8>&1 9>&2; fi; exec 2>/dev/null\n"
+	"set -- /bin/sh -c \"$c\"; export MCP_SANDBOX_RUN=$m\n"
+	"if [ $i = 0 ]; then \"$@\" >&8 2>&9 8>&- 9>&-\n"
+	"else head -c $i | \"$@\" >&8 2>&9 8>&- 9>&-; fi; r=$?\n"
+	"unset MCP_SANDBOX_RUN; exec 8>&- 9>&-\n"
+	"if [ -n \"$f\" ]; then\n"
+	"k=0; while { up $a || up $b; } && [ $k -lt 20 ]; do\n"
+	"k=$((k+1)); [ $k -lt 4 ] || sleep 0.05 || sleep 1; done\n"
+	"kill $a $b; wait $a $b; fi\n"
+	"off $w; exit $r\n";
 
 enum run_state {
 	RUN_FIND,		/* for the way into the pod */
@@ -353,17 +359,25 @@ start_wrapped(struct run *r, size_t vars, struct error *err)
 	return program_start(r, &r->main, &s, on_main, err);
 }
 
-/* sandboxd has a folder, an environment and an input of its own. */
+/* sandboxd has an environment and an input of its own. */
 static int
 start_plain(struct run *r, size_t vars, struct error *err)
 {
-	const char *argv[] = { "/bin/sh", "-c", r->command, NULL };
+	const char *argv[] = { "/bin/sh", "-c", r->command, NULL, NULL, NULL,
+	    NULL };
 	const char *pairs[2 * LIMIT_ENV + 3];
-	struct sandboxd_start s = { .argv = argv, .env = pairs, .cwd = r->cwd,
+	struct sandboxd_start s = { .argv = argv, .env = pairs,
 	    .input = r->input, .input_len = r->input_len };
 	size_t n = 0, i;
 	int ret;
 
+	/* Its own folder argument moves absolute paths below its root. */
+	if (r->cwd != NULL) {
+		argv[2] = "cd \"$1\" || exit 125; exec /bin/sh -c \"$2\"";
+		argv[3] = "mcp-sandbox";
+		argv[4] = r->cwd;
+		argv[5] = r->command;
+	}
 	for (i = 0; i < vars; i++) {
 		char *eq = strchr(r->vars[i], '=');
 

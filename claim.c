@@ -9,6 +9,7 @@
 #include "error.h"
 #include "jsonw.h"
 #include "k8s.h"
+#include "limits.h"
 
 static void
 text(struct json v, char *dst, size_t size)
@@ -164,6 +165,18 @@ claim_path(struct buf *out, const char *namespace, const char *name)
 		buf_puts(out, "/");
 		k8s_escape(out, name);
 	}
+}
+
+void
+claim_list_path(struct buf *out, const char *namespace, const char *label_key,
+    const char *session)
+{
+	claim_path(out, namespace, NULL);
+	buf_puts(out, "?labelSelector=");
+	k8s_escape(out, label_key);
+	buf_puts(out, "%3D");
+	k8s_escape(out, session);
+	buf_printf(out, "&limit=%d", LIMIT_LIST);
 }
 
 /* Copy a map of strings, but for keys that we set ourselves. */

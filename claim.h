@@ -39,6 +39,10 @@ void claim_explain(const struct claim *c, struct error *err);
 /* ".../namespaces/NS/sandboxclaims[/NAME]" */
 void claim_path(struct buf *out, const char *namespace, const char *name);
 
+/* The claims of one session, at most LIMIT_LIST of them. */
+void claim_list_path(struct buf *out, const char *namespace,
+    const char *label_key, const char *session);
+
 struct claim_new {
 	const char *name;
 	const char *pool;

@@ -17,6 +17,7 @@ struct env {
 	struct links *links;
 	const struct config *config;
 	const struct log *log;
+	const char *namespace;	/* the kubeconfig's own */
 	char session[64];	/* the value of the session label */
 };
 

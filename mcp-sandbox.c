@@ -152,6 +152,7 @@ cluster_open(struct server *s, struct error *err)
 	if (kubeconfig_load(&s->kc, s->config.kubeconfig, s->config.context,
 	    err) == -1)
 		return -1;
+	e->namespace = s->kc.namespace;
 	if (s->kc.warn_mode)
 		log_line(&s->log, LOG_WARN, "%s can be read by others: chmod "
 		    "600 it", s->kc.source);
@@ -192,7 +193,7 @@ serve(struct server *s, struct error *err)
 	struct mcp_rows rows = {
 		.name = "mcp-sandbox", .title = "MCP sandbox",
 		.version = VERSION, .instructions = instructions,
-		.tools = s->tools,
+		.tools = s->tools, .methods = sandbox_methods,
 		.key = s->key,
 	};
 	struct front f = { .loop = s->env.loop, .rows = &rows,

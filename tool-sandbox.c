@@ -153,12 +153,8 @@ list_start(struct call *c, struct json args, struct error *err)
 	if (handle_namespace(c, args, l->namespace, err) == -1)
 		return STEP_FAIL;
 	buf_init(&path, 2048);
-	claim_path(&path, l->namespace, NULL);
-	buf_puts(&path, "?labelSelector=");
-	k8s_escape(&path, env->config->session_label);
-	buf_puts(&path, "%3D");
-	k8s_escape(&path, env->session);
-	buf_printf(&path, "&limit=%d", LIMIT_LIST);
+	claim_list_path(&path, l->namespace, env->config->session_label,
+	    env->session);
 	l->op = k8s_send(env->k8s, "GET", path.data, NULL, 0, call_event, c);
 	buf_free(&path);
 	if (l->op != NULL)

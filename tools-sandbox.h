@@ -11,4 +11,7 @@ extern const struct tool tool_execute_command;
 extern const struct tool tool_get_sandbox_status;
 extern const struct tool tool_list_sandboxes;
 
+/* Resources; NULL at the end. */
+extern const struct tool *const sandbox_methods[];
+
 #endif

@@ -75,6 +75,7 @@ token_check(const char *token, struct error *err)
 	return 0;
 }
 
+/* An editor, or echo, ends the file with a newline. */
 static void
 trim(char *s)
 {
@@ -84,6 +85,7 @@ trim(char *s)
 		s[--len] = '\0';
 }
 
+/* The place of the key goes before what is wrong with its value. */
 static int
 key_wrap(const struct reader *r, unsigned node, const char *key,
     struct error *err)
@@ -123,6 +125,7 @@ inline_data(const struct reader *r, unsigned node, size_t *len,
 		buf_wipe(&out);
 		return NULL;
 	}
+	/* Not even an empty text is NULL, and each ends with a NUL. */
 	buf_put(&out, "", 0);
 	if (!buf_ok(&out) || out.data == NULL) {
 		buf_wipe(&out);
@@ -198,6 +201,10 @@ token_take(struct kubeconfig *kc, const struct reader *r, unsigned user,
 	return 0;
 }
 
+/*
+ * Leaving one of these out would make us somebody else than the user meant,
+ * most likely nobody, and the cluster's 403 would not say why.
+ */
 static int
 user_refuse(const struct reader *r, unsigned user, struct error *err)
 {
@@ -250,6 +257,7 @@ user_take(struct kubeconfig *kc, const struct reader *r, unsigned user,
 	return 0;
 }
 
+/* The underscore is no host name's, but Docker's network has such. */
 static bool
 is_host(const char *s, size_t len)
 {
@@ -299,6 +307,7 @@ port_take(struct kubeconfig *kc, const char *s, const char *preset)
 	return s + len;
 }
 
+/* It is put before paths of ours: no query, no fragment, nothing to quote. */
 static bool
 is_path(const char *s)
 {
@@ -385,6 +394,7 @@ cluster_take(struct kubeconfig *kc, const struct reader *r, unsigned cluster,
 	    err) == -1 ||
 	    tree_str(t, cluster, "tls-server-name", &node, err) == -1)
 		return -1;
+	/* As client-go: who gives a CA wants it to be asked. */
 	if (kc->insecure && kc->ca != NULL)
 		return tree_error(t, cluster, err, "insecure-skip-tls-verify "
 		    "and a certificate-authority contradict each other; "
@@ -479,6 +489,7 @@ context_choose(struct kubeconfig *kc, const struct tree *t,
 	    "of %s", names[0] != '\0' ? names : "(there is none)");
 }
 
+/* A manifest given by mistake is better named than searched for contexts. */
 static int
 kind_check(const struct tree *t, struct error *err)
 {

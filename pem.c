@@ -43,6 +43,7 @@ block_next(const char **at, struct block *b, struct error *err)
 	return 1;
 }
 
+/* DER of a key or certificate is a SEQUENCE, and never this short. */
 static int
 block_decode(const struct block *b, struct buf *der, struct error *err)
 {
@@ -62,6 +63,7 @@ curve_name(const char *der, size_t len)
 {
 	static const char *const names[] = { "X25519", "X448", "Ed25519",
 	    "Ed448" };
+	/* The last arc, a byte of its own, follows these. */
 	static const char oid[] = { 0x06, 0x03, 0x2b, 0x65 };
 	const char *p = memmem(der, len, oid, sizeof(oid));
 	size_t i;
@@ -133,6 +135,7 @@ certs_check(const char *text, bool any, struct error *err)
 	int r;
 
 	while ((r = block_next(&at, &b, err)) == 1) {
+		/* kubectl takes a key and its certificate from one file. */
 		if (strstr(b.label, "CERTIFICATE") == NULL)
 			continue;
 		if (cert_check(&b, &curve, err) == -1)
@@ -165,6 +168,7 @@ pem_check(const char *text, size_t len, enum pem_kind kind,
 		return error_set(err, ERR_CONFIG, "not PEM: a NUL byte");
 	if (kind != PEM_KEY)
 		return certs_check(text, kind == PEM_CA, err);
+	/* openssl ecparam -genkey puts EC PARAMETERS before the key. */
 	while ((r = block_next(&at, &b, err)) == 1)
 		if (strstr(b.label, "PRIVATE KEY") != NULL)
 			return key_check(&b, err);

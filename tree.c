@@ -42,6 +42,7 @@ no_memory(const struct tree *t, struct error *err)
 	return error_set(err, ERR_SYSTEM, "%s: no memory", t->file);
 }
 
+/* Linked to what is open, with no room for children until they come. */
 static int
 node_add(struct tree *t, const struct path *p, enum tree_kind kind,
     size_t line, struct error *err)
@@ -81,6 +82,7 @@ scalar_add(struct tree *t, const struct path *p, const yaml_event_t *ev,
 	size_t len = ev->data.scalar.length;
 	struct tree_node *node;
 
+	/* Everybody from here on reads C strings, and would see half of it. */
 	if (memchr(value, '\0', len) != NULL)
 		return line_error(t, line, err, "a NUL character");
 	if (node_add(t, p, TREE_SCALAR, line, err) == -1)
@@ -129,6 +131,7 @@ event_take(struct tree *t, struct path *p, const yaml_event_t *ev,
 		p->n--;
 		return 0;
 	case YAML_ALIAS_EVENT:
+		/* Nine lines of aliases to aliases are a billion nodes. */
 		return line_error(t, line, err,
 		    "an alias (*name) is not read here; write the value out");
 	default:
@@ -177,6 +180,7 @@ tree_parse(struct tree *t, const char *file, const char *text, size_t len,
 		}
 		r = event_take(t, &path, &ev, err);
 		end = ev.type == YAML_STREAM_END_EVENT;
+		/* It may be a key or a token, and goes back to the heap. */
 		if (ev.type == YAML_SCALAR_EVENT)
 			explicit_bzero(ev.data.scalar.value,
 			    ev.data.scalar.length);
@@ -205,6 +209,7 @@ tree_free(struct tree *t)
 	*t = (struct tree){ .file = NULL };
 }
 
+/* YAML 1.1's words for it; kubectl writes "users: null" for none. */
 static bool
 is_null(const struct tree_node *node)
 {
@@ -261,6 +266,10 @@ tree_text(const struct tree *t, unsigned value)
 	return value != 0 ? t->nodes[value].text : NULL;
 }
 
+/*
+ * YAML 1.1 has yes and on as well, newer readers take them for strings, so
+ * that a file with them means one thing here and another there.
+ */
 int
 tree_bool(const struct tree *t, unsigned map, const char *key, bool *b,
     struct error *err)

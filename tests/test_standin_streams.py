@@ -227,6 +227,15 @@ async def test_a_lost_reply_leaves_the_object(standin):
     assert len(standin.requests("POST", "sandboxclaims")) == 1
 
 
+async def test_a_server_can_do_it_and_say_that_it_timed_out(standin):
+    standin.fault("status-after", "sandboxclaims", method="POST", code=504)
+    async with api(standin) as session:
+        async with session.post(CLAIM, json=claim_body()) as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (
+                504, "Timeout")
+    assert standin.claim("c1")
+
+
 async def test_a_dropped_request_leaves_nothing(standin):
     standin.fault("drop", "sandboxclaims", method="POST")
     async with api(standin) as session:

@@ -12,6 +12,7 @@ pass first (0), "where": "api" or "runtime", "action": one of
  drop-after   processed, then cut: the reply is lost
  silence      accepted and never answered
  status       {"code", "message", "reason", "retry_after", "details"}
+ status-after the same, but the request was processed
  garbage      {"body"} with status 200
  raw          {"data"} instead of an HTTP answer, then cut
  slow         {"ms", "bytes"}: the reply in pieces of so many bytes
@@ -27,9 +28,11 @@ pass first (0), "where": "api" or "runtime", "action": one of
  ws-no-status closes 1000 without a Status frame
  ws-silence   upgraded, then nothing more
  ws-drop      {"after": n}: n frames, then cut between two frames
- ws-bad       {"kind"}: masked, reserved, opcode, oversized, long-control,
-              fragmented-control, unfinished, text, bad-channel, no-channel;
-              accept, no-accept, subprotocol, no-subprotocol, no-upgrade
+ ws-bad       {"kind", "after": n}: frame n is masked, reserved, opcode,
+              oversized, sign, long-control, fragmented-control, unfinished,
+              continuation, text, bad-channel, no-channel, bad-close; or the
+              handshake: accept, no-accept, subprotocol, no-subprotocol,
+              no-upgrade
 }. The first rule that matches and has count left takes the request.
 """
 
@@ -39,10 +42,10 @@ import re
 from . import status
 from .httpd import Response, json_response
 
-ACTIONS = {"delay", "hold", "hold-after", "drop", "drop-after", "silence",
-           "status", "garbage", "raw", "slow", "cut-body", "close", "redirect",
-           "watch-cut", "watch-end", "watch-410", "watch-garbage", "ws-cut",
-           "ws-no-status", "ws-silence", "ws-drop", "ws-bad"}
+ACTIONS = set("""
+delay hold hold-after drop drop-after silence status status-after garbage raw
+slow cut-body close redirect watch-cut watch-end watch-410 watch-garbage
+ws-cut ws-no-status ws-silence ws-drop ws-bad""".split())
 
 
 class Faults:
@@ -106,7 +109,7 @@ async def released(rule, closed):
 def made_up(rule):
     """The answer that needs no processing, if the rule is such a one."""
     action = rule["action"]
-    if action == "status":
+    if action.startswith("status"):
         code = rule.get("code", 500)
         headers = {}
         if "retry_after" in rule:
@@ -141,6 +144,8 @@ async def apply(rule, request, process):
         conn.slow = rule.get("bytes", 1), rule.get("ms", 1) / 1000
     elif action == "hold" and not await released(rule, conn.closed):
         return None
+    if action == "status-after":
+        await process(request)
     response = made_up(rule) or await process(request)
     if action == "drop-after":
         return None

@@ -223,7 +223,10 @@ class Server:
         self.tasks.add(task)
         self.accepted += 1
         task.add_done_callback(self.tasks.discard)
-        await Connection(reader, writer, self.handler).serve()
+        try:
+            await Connection(reader, writer, self.handler).serve()
+        except asyncio.CancelledError:
+            pass                           # close(); asyncio would complain
 
     async def close(self):
         for server in self.servers:

@@ -2,7 +2,6 @@
 """The Job controller: one pod at a time, deadline, back-off, time to live."""
 
 import asyncio
-import time
 
 from . import kinds
 from .controller import owned_by, owner_ref
@@ -129,9 +128,9 @@ class Jobs:
         ttl = job["spec"].get("ttlSecondsAfterFinished")
         if ttl is not None:
             asyncio.get_running_loop().call_later(
-                max(ttl, 0.02), self.forget, meta["uid"], time.time())
+                max(ttl, 0.02), self.forget, meta["uid"])
 
-    def forget(self, uid, _):
+    def forget(self, uid):
         found = self.store.by_uid(uid)
         if found:
             meta = found[1]["metadata"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resources that are served, their defaults and their checks."""
 
+import base64
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -227,7 +228,6 @@ def set_defaults(kind, obj):
 
 
 def encode_string_data(obj):
-    import base64
     for key, value in obj.pop("stringData", {}).items():
         obj.setdefault("data", {})[key] = base64.b64encode(
             value.encode()).decode()

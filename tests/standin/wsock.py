@@ -40,17 +40,13 @@ def xor(data, mask):
 
 
 class WebSocket:
-    """Over a connection that has been upgraded; protocol is the chosen one.
-
-    received counts messages and pings for tests to ask for.
-    """
+    """Over a connection that has been upgraded; protocol is the chosen one."""
 
     def __init__(self, conn, protocol, fault=None):
         self.conn = conn
         self.protocol = protocol
         self.fault = fault or {"action": ""}
         self.sent = 0
-        self.pings = 0
         self.lock = asyncio.Lock()
         self.over = False
 
@@ -130,7 +126,6 @@ class WebSocket:
             mask = await self.read(4)
             payload = xor(await self.read(size), mask)
             if opcode == PING:
-                self.pings += 1
                 async with self.lock:
                     if self.fault["action"] != "ws-silence":
                         await self.conn.write(frame(PONG, payload))

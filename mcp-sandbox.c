@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -159,6 +160,10 @@ cluster_open(struct server *s, struct error *err)
 	if (s->kc.insecure)
 		log_line(&s->log, LOG_WARN, "%s: insecure-skip-tls-verify: "
 		    "anybody in between can be the cluster", s->kc.source);
+	if (strncmp(s->kc.server, "http://", 7) == 0)
+		log_line(&s->log, LOG_WARN, "%s: the server's address is "
+		    "http: everybody in between reads and changes what is "
+		    "said", s->kc.source);
 	if ((e->loop = loop_open(err)) == NULL ||
 	    (e->web = web_open(e->loop, err)) == NULL ||
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
@@ -171,10 +176,22 @@ cluster_open(struct server *s, struct error *err)
 static int
 confine(struct server *s, struct error *err)
 {
-	const char *paths[] = { s->kc.token_file, NULL };
+	/* The folder: a rule sticks to an inode, and a rotated token is a new
+	 * file. */
+	char folder[4096] = "";
+	const char *paths[] = { NULL, NULL };
 	struct sandbox box = { .read_paths = paths,
 	    .debug = s->config.debug_sandbox };
 	struct sandbox_state state;
+	char *slash;
+
+	if (s->kc.token_file != NULL) {
+		(void)snprintf(folder, sizeof(folder), "%s",
+		    s->kc.token_file);
+		if ((slash = strrchr(folder, '/')) != NULL)
+			slash[slash == folder] = '\0';
+		paths[0] = folder;
+	}
 
 	if (getrandom(s->key, sizeof(s->key), 0) != sizeof(s->key))
 		return error_sys(err, "getrandom");

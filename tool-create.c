@@ -274,10 +274,9 @@ posted(struct call *c, const struct event *ev, struct error *err)
 	buf_free(&s->body);
 	if (ev->err != NULL) {
 		*err = *ev->err;
-		/* Refused: nothing was made. Lost: nobody knows. */
-		s->made = ev->status == 0 && ev->err->code != ERR_TLS;
-		if (ev->err->code == ERR_CONFLICT)
-			s->made = false;
+		/* Refused: nothing was made. Anything else: nobody knows. */
+		s->made = (ev->status < 400 || ev->status > 499) &&
+		    ev->err->code != ERR_TLS;
 		return STEP_FAIL;
 	}
 	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {

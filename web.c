@@ -242,7 +242,7 @@ on_header(char *line, size_t size, size_t n, void *arg)
 	/* Of several heads (100 Continue) the last one counts. */
 	if (len > 5 && memcmp(line, "HTTP/", 5) == 0)
 		buf_reset(&op->head, HOLD);
-	while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n'))
+	while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
 		len--;
 	if (len > 0) {
 		buf_put(&op->head, line, len);

@@ -134,7 +134,8 @@ explain_handshake(const struct webfail *f, struct error *err)
 	case SSL_CONN_EOF:
 	case 0:
 		error_set(err, ERR_LOST, "the connection%s ended during the "
-		    "TLS handshake", with);
+		    "TLS handshake%s", with, f->key != NULL ? "; some servers "
+		    "do so to refuse a client certificate" : "");
 		break;
 	default:
 		error_set(err, ERR_TLS, "the TLS handshake%s failed: %s", with,
@@ -202,11 +203,13 @@ webfail_explain(const struct webfail *f, struct error *err)
 
 	switch (f->code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
+		error_set(err, ERR_LOST, "the server's name%s can't be "
+		    "resolved", whose(f, "in", to,
+		    sizeof(to)));
+		break;
 	case CURLE_COULDNT_RESOLVE_PROXY:
-		error_set(err, ERR_LOST, "the name of the %s%s can't be "
-		    "resolved", f->code == CURLE_COULDNT_RESOLVE_HOST ?
-		    "server" : "proxy", f->code == CURLE_COULDNT_RESOLVE_HOST ?
-		    whose(f, "of", to, sizeof(to)) : "");
+		error_set(err, ERR_LOST, "the name of the proxy can't be "
+		    "resolved");
 		break;
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_PROXY:

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""make demo: a whole session of the real program against the stand-in.
+
+Every message that goes in and comes out is what a client would see.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from standin.client import Standin  # noqa: E402
+
+BINARY = os.environ.get("MCP_SANDBOX",
+                        os.path.join(HERE, "..", "mcp-sandbox"))
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+class Session:
+    def __init__(self, kubeconfig, *options):
+        self.process = subprocess.Popen(
+            [BINARY, "--kubeconfig", kubeconfig, *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.number = 0
+
+    def ask(self, method, **params):
+        self.number += 1
+        message = {"jsonrpc": "2.0", "id": self.number, "method": method,
+                   "params": {**params, "_meta": META}}
+        begin = time.monotonic()
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        while True:
+            answer = json.loads(self.process.stdout.readline())
+            if answer.get("id") == self.number:
+                break
+        self.ms = (time.monotonic() - begin) * 1000
+        if "error" in answer:
+            sys.exit(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def call(self, title, tool, **arguments):
+        shown = {k: v if len(str(v)) < 60 else str(v)[:57] + "..."
+                 for k, v in arguments.items()}
+        print(f"\n\033[1m{title}\033[0m\n  {tool} {json.dumps(shown)}")
+        result = self.ask("tools/call", name=tool, arguments=arguments)
+        text = "".join(c.get("text", "") for c in result["content"])
+        for line in (text or "done").splitlines()[:6]:
+            print(f"  -> {line[:200]}")
+        print(f"     {self.ms:.1f} ms")
+        if result.get("isError"):
+            sys.exit("that was an error")
+        return result.get("structuredContent")
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait(timeout=10)
+
+
+def sandboxes(session):
+    created = session.call("Create a sandbox", "create_sandbox",
+                           warmpool="demo", namespace="default")
+    handle = {"sandbox_claim_name": created["sandbox_claim_name"],
+              "namespace": "default"}
+    run = "execute_command"
+    session.call("Run a command", run, command="echo hello from $(hostname); "
+                 "echo to stderr >&2; exit 3", **handle)
+    session.call("Give it input", run, command="tr a-z A-Z",
+                 stdin="shout this\n", **handle)
+    session.call("Long output: beginning and end", run,
+                 command="seq 1000000", max_output_chars=128, **handle)
+    session.call("Files stay between commands", run,
+                 command="echo kept > note.txt", **handle)
+    session.call("... and can be moved", run,
+                 command="mv note.txt moved.txt && cat moved.txt", **handle)
+    session.call("What is alive", "list_sandboxes", namespace="default")
+    session.call("Delete it", "delete_sandbox", **handle)
+    session.call("It is gone", "get_sandbox_status", **handle)
+
+
+def main():
+    begin = time.monotonic()
+    with Standin() as standin:
+        standin.pool("demo", replicas=1)
+        session = Session(standin.kubeconfig)
+        found = session.ask("server/discover")
+        info = found["_meta"]["io.modelcontextprotocol/serverInfo"]
+        tools = session.ask("tools/list")["tools"]
+        print(f"{info['name']} {info['version']} speaks "
+              f"{', '.join(found['supportedVersions'])} and offers "
+              f"{', '.join(t['name'] for t in tools)}")
+        sandboxes(session)
+        status = session.end()
+        left = [o for o in standin.objects() if o["kind"] == "SandboxClaim"]
+        print(f"\nEnd of input: exit status {status}, "
+              f"{len(left)} claims left, "
+              f"{time.monotonic() - begin:.1f} s in all.")
+        return 1 if status or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -798,8 +798,10 @@ START_TEST(a_raw_connection_runs_under_tls)
 	while (got.opens + got.ends == 0)
 		turn(5000);
 	ck_assert_str_eq(got.text, "");
-	ck_assert_int_eq(web_raw_send(got.op, text, sizeof(text) - 1),
-	    sizeof(text) - 1);
+	/* A session ticket that comes in between is worth a "not now". */
+	while ((n = web_raw_send(got.op, text, sizeof(text) - 1)) == 0)
+		turn(10);
+	ck_assert_int_eq(n, sizeof(text) - 1);
 	while (strstr(buf, "host=x") == NULL) {
 		turn(10);
 		n = web_raw_recv(got.op, buf + len, sizeof(buf) - 1 - len);

@@ -56,6 +56,8 @@ static const struct setting rows[] = {
 	    0, 0, NULL, NULL, NULL, "say more on standard error" },
 	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
 	    0, 0, NULL, NULL, NULL, "name a system call that is refused" },
+	{ "limits", 0, { NULL }, SET_FLAG, AT(limits), 0, 0, NULL, NULL, NULL,
+	    "print every limit and exit" },
 	{ "help", 'h', { NULL }, SET_FLAG, AT(help), 0, 0, NULL, NULL, NULL,
 	    "print this and exit" },
 	{ "version", 'V', { NULL }, SET_FLAG, AT(version), 0, 0, NULL, NULL,
@@ -76,7 +78,7 @@ config_allows(const char *list, const char *name)
 {
 	size_t len = strlen(name);
 
-	if (list == NULL)
+	if (list == NULL || strcmp(list, "all") == 0)
 		return true;
 	while (*list != '\0') {
 		size_t n = strcspn(list, ", ");

@@ -34,7 +34,7 @@ struct config {
 	const char *pools;
 	long unschedulable_s;
 	bool verbose, debug_sandbox;
-	bool help, version;
+	bool help, version, limits;
 	const char *command;		/* first operand, or NULL */
 };
 

@@ -76,6 +76,17 @@ help(void)
 	buf_free(&b);
 }
 
+static void
+limits_print(void)
+{
+	size_t n;
+	const struct limit *l = limits_rows(&n);
+
+	for (size_t i = 0; i < n; i++)
+		printf("%s\t%ld\t%s\t%s\n", l[i].name, l[i].value, l[i].unit,
+		    l[i].what);
+}
+
 /* One descriptor for the signals that end us; a broken pipe is an error of
  * write(2), and there are no children. */
 static int
@@ -258,6 +269,10 @@ main(int argc, char *argv[])
 		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
 	if (s.config.help) {
 		help();
+		return 0;
+	}
+	if (s.config.limits) {
+		limits_print();
 		return 0;
 	}
 	if (s.config.version) {

@@ -17,8 +17,9 @@ check-layers:
 	@tests/layers.sh && echo "1 passed, 0 failed"
 
 # A reference to a page that is not installed here is no fault of ours.
-check-man: | need-test
-	@n=0; for f in man/*.[158]; do \
+check-man: all | need-test
+	@tools/man-tables ./mcp-sandbox man/mcp-sandbox.1
+	@n=1; for f in man/*.[158]; do \
 		mandoc -Tlint -W warning $$f | grep -v 'referenced manual' && \
 		    exit 1; n=$$((n + 1)); \
 	done; echo "$$n passed, 0 failed"

@@ -140,7 +140,7 @@ take_lines(struct lines *l, size_t fresh)
 	    l->in.len - seen)) != NULL) {
 		size_t len = (size_t)(nl - l->in.data) - at;
 
-		if (l->skipping)
+		if (l->skipping || len > LIMIT_MESSAGE)
 			mcp_too_long(l->mcp, ++l->ticket);
 		else
 			line(l, l->in.data + at, len);

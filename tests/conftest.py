@@ -2,6 +2,7 @@
 """What the black-box tests share: the stand-in, the program, an MCP client."""
 
 import os
+import re
 import sys
 from contextlib import asynccontextmanager
 
@@ -42,6 +43,19 @@ def start(standin):
     yield begin
     for program in running:
         program.dispose()
+    for program in running:
+        keeps_secrets(program, standin)
+
+
+POD = re.compile(rb"\b127\.(?:1\d\d|2[0-5]\d)\.\d+\.\d+\b")
+
+
+def keeps_secrets(program, standin):
+    """No output ever holds a token or the address of a pod."""
+    said = bytes(program.output + program.errors)
+    for token in standin.tokens.values():
+        assert token.encode() not in said
+    assert not POD.search(said), POD.search(said)
 
 
 @pytest.fixture

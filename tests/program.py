@@ -11,6 +11,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BINARY = os.environ.get("MCP_SANDBOX", os.path.join(ROOT, "mcp-sandbox"))
+SANITIZED = "-san/" in BINARY
 VERSION = "2026-07-28"
 META = "io.modelcontextprotocol/"
 
@@ -25,15 +26,19 @@ def clean_environment(**more):
 class Program:
     """Output lines and stderr are collected by threads, so no pipe fills."""
 
-    def __init__(self, *args, env=None, binary=BINARY, cwd=None):
+    def __init__(self, *args, env=None, binary=BINARY, cwd=None, wrap=()):
+        """wrap: a command that runs the program, such as unshare."""
         self.child = subprocess.Popen(
-            [binary, *args], env=env or clean_environment(), cwd=cwd,
+            [*wrap, binary, *args], env=env or clean_environment(), cwd=cwd,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, bufsize=0)
         self.lines = queue.Queue()
+        self.output = bytearray()
         self.errors = bytearray()
         self.aside = []
         self.next_id = 1
+        self.reading = threading.Event()
+        self.reading.set()
         self.threads = [threading.Thread(target=t, daemon=True)
                         for t in (self.read_output, self.read_errors)]
         for thread in self.threads:
@@ -46,7 +51,9 @@ class Program:
     def read_output(self):
         with os.fdopen(os.dup(self.child.stdout.fileno()), "rb") as f:
             for line in f:
+                self.output += line
                 self.lines.put(line)
+                self.reading.wait()
         self.lines.put(None)
 
     def read_errors(self):
@@ -147,6 +154,12 @@ class Program:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return reply
 
+    def notify(self, method, **params):
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def cancel(self, id):
+        self.notify("notifications/cancelled", requestId=id)
+
     def end_input(self):
         if not self.child.stdin.closed:
             self.child.stdin.close()
@@ -173,6 +186,7 @@ class Program:
             self.child.send_signal(number)
 
     def dispose(self):
+        self.reading.set()
         self.kill()
         self.child.wait()
         for thread in self.threads:

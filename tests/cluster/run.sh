@@ -18,7 +18,8 @@ leftovers()
 	local f
 
 	for f in /proc/[0-9]*/cmdline; do
-		tr '\0' ' ' < "$f" 2> /dev/null | grep -E "$C/(bin|run)/"
+		{ tr '\0' ' ' < "$f"; } 2> /dev/null |
+		    grep -E "$C/(bin|run)/"
 	done
 	ip -o link show $BR 2> /dev/null
 	grep -F " $C/" /proc/self/mountinfo

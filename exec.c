@@ -155,6 +155,20 @@ write_end(struct exec *e)
 	e->end_sent = true;
 }
 
+/* Somebody's output may be missing now; better no result than half of one. */
+static void
+strayed(struct exec *e, int channel)
+{
+	struct error err;
+	struct event ev = { .err = &err, .reason = "" };
+	struct stream *s = e->s;
+
+	error_set(&err, ERR_CLUSTER, "the API server sent something on an "
+	    "unknown channel, %d", channel);
+	cut(e, &ev);
+	stream_close(s);
+}
+
 static void
 on_stream(void *arg, const struct event *ev)
 {
@@ -171,8 +185,10 @@ on_stream(void *arg, const struct event *ev)
 		return;
 	} else if (ev->channel == CHANNEL_STATUS) {
 		status_came(e, ev->data, ev->len);
-	} else if ((ev->channel == CHANNEL_STDOUT ||
-	    ev->channel == CHANNEL_STDERR) && ev->len > 0) {
+	} else if (ev->channel != CHANNEL_STDOUT &&
+	    ev->channel != CHANNEL_STDERR && ev->channel != CHANNEL_CLOSE) {
+		strayed(e, ev->channel);
+	} else if (ev->channel != CHANNEL_CLOSE && ev->len > 0) {
 		e->fn(e->arg, ev);
 	}
 }

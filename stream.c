@@ -64,6 +64,7 @@ struct stream {
 	size_t sent;
 	bool asked;			/* a byte of the request left */
 	bool reauthed;
+	bool harmless;			/* to ask for twice */
 	int tries;
 
 	uint32_t pings;			/* sent so far; the last one's name */
@@ -200,12 +201,12 @@ settle(struct stream *s)
 static int
 lost(struct stream *s)
 {
-	if (s->state == STREAM_UPGRADE && !s->asked &&
+	if (s->state == STREAM_UPGRADE && (!s->asked || s->harmless) &&
 	    s->tries < LIMIT_RETRIES) {
 		s->fate = FATE_AGAIN;
 		return -1;
 	}
-	if (s->state == STREAM_UPGRADE)
+	if (s->state == STREAM_UPGRADE && !s->harmless)
 		return stop(s, ERR_LOST, "the connection to the API server "
 		    "ended before it answered; the request may have been "
 		    "carried out");
@@ -317,7 +318,10 @@ on_frame(void *arg, enum ws_op op, const char *data, size_t len)
 	case WS_BINARY:
 		break;
 	}
-	if (s->fn == NULL || len == 0)
+	if (len == 0)
+		return stop(s, ERR_CLUSTER, "the API server sent a message "
+		    "without a channel");
+	if (s->fn == NULL)
 		return 0;
 	ev.channel = (unsigned char)data[0];
 	ev.data = data + 1;
@@ -628,6 +632,12 @@ stream_close(struct stream *s)
 	}
 	if (!s->busy && s->fate != FATE_GO)
 		release(s);
+}
+
+void
+stream_harmless(struct stream *s)
+{
+	s->harmless = true;
 }
 
 size_t

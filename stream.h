@@ -27,6 +27,10 @@ struct stream *stream_open(struct k8s *k, const char *path,
  */
 void stream_close(struct stream *s);
 
+/* Asking for it twice does no harm: an upgrade that was not answered is tried
+ * again too. */
+void stream_harmless(struct stream *s);
+
 /* Queue one message. -1: no room (stream_room() says how many bytes fit) */
 int stream_send(struct stream *s, unsigned channel, const void *data,
     size_t len);

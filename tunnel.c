@@ -159,10 +159,16 @@ complain(struct pipe *p, const char *text, size_t len)
 static void
 on_data(struct pipe *p, const struct event *ev)
 {
+	struct error err;
 	size_t *seen, skip;
 
-	if (ev->channel != CHANNEL_DATA && ev->channel != CHANNEL_ERROR)
+	if (ev->channel != CHANNEL_DATA && ev->channel != CHANNEL_ERROR) {
+		error_set(&err, ERR_CLUSTER, "the API server sent something "
+		    "on an unknown channel, %d", ev->channel);
+		say(p->t, &err);
+		pipe_free(p);
 		return;
+	}
 	seen = &p->prefix[ev->channel];
 	skip = PREFIX - *seen < ev->len ? PREFIX - *seen : ev->len;
 	*seen += skip;
@@ -345,6 +351,7 @@ tunnel_socket(void *tunnel)
 	p->t = t;
 	p->fd = fd[1];
 	buf_init(&p->held, LIMIT_PUMP);
+	stream_harmless(p->s);
 	stream_on_room(p->s, on_room, p);
 	p->next = t->pipes;
 	t->pipes = p;

@@ -252,8 +252,32 @@ serve_cut_frame(int fd, int nth)
 	put_all(fd, "\x82\x7e\x01\x00\x03{\"st", 10);
 }
 
+/* Output may be in there that nobody will see. */
+static void
+serve_strange_channel(int fd, int nth)
+{
+	(void)nth;
+	says(fd, V5);
+	put_text(fd, 1, "some");
+	put_text(fd, 9, "where?");
+	put_text(fd, 3, SUCCESS);
+	put_goodbye(fd, 1000);
+}
+
+static void
+serve_no_channel(int fd, int nth)
+{
+	(void)nth;
+	says(fd, V5);
+	put_text(fd, 1, "some");
+	put_frame(fd, 2, "", 0);
+	put_text(fd, 3, SUCCESS);
+	put_goodbye(fd, 1000);
+}
+
 static serve_fn *const losers[] = {
-	serve_good_bye, serve_going_away, serve_hang_up, serve_cut_frame
+	serve_good_bye, serve_going_away, serve_hang_up, serve_cut_frame,
+	serve_strange_channel, serve_no_channel
 };
 
 START_TEST(never_takes_a_stream_without_status_for_success)

@@ -146,6 +146,33 @@ START_TEST(opens_a_stream_for_each_socket)
 }
 END_TEST
 
+/* Goes away at first: nothing was done yet, so there is no harm in asking. */
+static void
+serve_later(int fd, int nth)
+{
+	char req[4096];
+
+	if (nth >= 2)
+		serve_http(fd, nth);
+	else if (nth == 1)
+		get_request(fd, req, sizeof(req));
+}
+
+START_TEST(tries_again_until_the_stream_is_open)
+{
+	struct server server;
+	struct seen s = { 0 };
+
+	begin(&s, &server, serve_later);
+	get(&s);
+	client_wait(&s.c, &s.done);
+	ck_assert_msg(s.why.code == ERR_NONE, "%s", s.why.text);
+	ck_assert_str_eq(s.body, "hello");
+	ck_assert_int_eq(*server.connections, 3);
+	finish(&s, &server);
+}
+END_TEST
+
 static void
 serve_no_port(int fd, int nth)
 {
@@ -170,6 +197,15 @@ serve_gone(int fd, int nth)
 }
 
 static void
+serve_strange_channel(int fd, int nth)
+{
+	(void)nth;
+	greet(fd);
+	put_text(fd, 7, "x");
+	linger(fd);
+}
+
+static void
 serve_going_away(int fd, int nth)
 {
 	(void)nth;
@@ -186,6 +222,7 @@ static const struct {
 	    "port 8080 of pod p-1: connection refused" },
 	{ serve_gone, ERR_GONE, "pods \"p-1\" not found" },
 	{ serve_going_away, ERR_LOST, "1001" },
+	{ serve_strange_channel, ERR_CLUSTER, "unknown channel" },
 };
 
 START_TEST(knows_why_a_socket_was_closed)
@@ -420,7 +457,8 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, carries_http_again_and_again_on_one_stream);
 	tcase_add_test(t, opens_a_stream_for_each_socket);
-	tcase_add_loop_test(t, knows_why_a_socket_was_closed, 0, 3);
+	tcase_add_test(t, tries_again_until_the_stream_is_open);
+	tcase_add_loop_test(t, knows_why_a_socket_was_closed, 0, 4);
 	tcase_add_test(t, carries_any_amount_both_ways);
 	tcase_add_test(t, waits_for_a_slow_reader_and_loses_nothing);
 	tcase_add_test(t, waits_for_a_slow_pod);

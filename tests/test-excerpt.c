@@ -49,11 +49,13 @@ static void
 feed(struct excerpt *x, int stream, const struct buf *in, size_t piece)
 {
 	size_t n;
+	int r = 0;
 
 	for (size_t at = 0; at < in->len; at += n) {
 		n = in->len - at < piece ? in->len - at : piece;
-		ck_assert_int_eq(excerpt_put(x, stream, in->data + at, n), 0);
+		r |= excerpt_put(x, stream, in->data + at, n);
 	}
+	ck_assert_int_eq(r, 0);		/* once: each assertion is a write */
 }
 
 static void
@@ -85,9 +87,11 @@ compare(struct excerpt *x, int stream, struct json want, const char *id)
 	buf_free(&out);
 }
 
-static void
-run_vector(struct json v, size_t piece)
+START_TEST(agrees_with_the_vector)
 {
+	static const size_t pieces[] = { SIZE_MAX, 1, 3, 4096 };
+	struct json v = json_at(json_path(json_root(doc), "vectors"),
+	    (size_t)_i);
 	struct json want = json_get(v, "expect");
 	struct buf out, err;
 	struct excerpt *x;
@@ -99,31 +103,20 @@ run_vector(struct json v, size_t piece)
 	    LIMIT_OUTPUT_CHARS, &budget));
 	buf_init(&out, 1 << 24);
 	buf_init(&err, 1 << 24);
-	buf_puts(&out, "");
-	buf_puts(&err, "");
 	build(json_get(v, "stdout"), &out);
 	build(json_get(v, "stderr"), &err);
 	ck_assert(buf_ok(&out) && buf_ok(&err));
-	x = excerpt_open((size_t)budget);
-	ck_assert_ptr_nonnull(x);
-	feed(x, EXCERPT_OUT, &out, piece);
-	feed(x, EXCERPT_ERR, &err, piece);
-	compare(x, EXCERPT_OUT, json_get(want, "stdout"), id);
-	compare(x, EXCERPT_ERR, json_get(want, "stderr"), id);
-	excerpt_close(x);
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+		x = excerpt_open((size_t)budget);
+		ck_assert_ptr_nonnull(x);
+		feed(x, EXCERPT_OUT, &out, pieces[i]);
+		feed(x, EXCERPT_ERR, &err, pieces[i]);
+		compare(x, EXCERPT_OUT, json_get(want, "stdout"), id);
+		compare(x, EXCERPT_ERR, json_get(want, "stderr"), id);
+		excerpt_close(x);
+	}
 	buf_free(&out);
 	buf_free(&err);
-}
-
-START_TEST(agrees_with_the_vector)
-{
-	static const size_t pieces[] = { SIZE_MAX, 1, 3, 4096 };
-	struct json v = json_at(json_path(json_root(doc), "vectors"),
-	    (size_t)_i);
-
-	ck_assert_int_eq(json_type(v), JSON_OBJECT);
-	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
-		run_vector(v, pieces[i]);
 }
 END_TEST
 

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tests/layers.sh [DIR] - a file may include headers of its own layer or a
+# lower one, never a higher, and every file has a layer.
+layers='error buf base64 utf8 log mono limits
+json jsonw excerpt websocket grpc http names seal pem tree webfail
+event loop web config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent manifest claim blocker env
+call tools tools-sandbox handle link run tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-job
+mcp front
+sandbox mcp-sandbox'
+cd "${1:-$(dirname "$0")/..}" || exit 1
+{
+	echo "$layers"
+	echo
+	for f in *.c *.h; do echo "file ${f%.[ch]} $f"; done
+	grep -Hno '^#include "[^"]*"' *.c *.h |
+	    sed 's/^\(.*\)\.[ch]:\([0-9]*\):.*"\(.*\)"$/use \1 \3 \2/'
+} | awk '
+$0 == "" { listed = 1; next }
+!listed { for (i = 1; i <= NF; i++) layer[$i] = NR; next }
+$1 == "file" && !($2 in layer) { print $3 ": has no layer"; bad = 1 }
+$1 == "use" && sub(/\.h$/, "", $3) && $2 in layer {
+	if (!($3 in layer)) {
+		if ($3 ~ /^seccomp-bpf$/)
+			next	# made by the build
+		print $2 ":" $4 ": " $3 ".h has no layer"; bad = 1
+	} else if (layer[$3] > layer[$2]) {
+		print $2 ":" $4 ": " $2 " must not include " $3 ".h"; bad = 1
+	}
+}
+END { exit bad }'

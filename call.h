@@ -45,7 +45,7 @@ struct call {
 	long ticket;			/* which message it came in (mcp.h) */
 	int log;			/* least of MCP's 8 levels, -1: none */
 	unsigned char digest[32];	/* of method, name, arguments */
-	struct batch *batch;		/* mcp.c's, with the answer */
+	struct batch *batch;		/* rpc.h: the answer goes in one */
 	struct json request;		/* params; valid in start() only */
 	struct json client;		/* client capabilities; start() only */
 	const char *asked;		/* state of call_ask() or NULL; start() */

@@ -15,7 +15,7 @@
 #include "utf8.h"
 
 enum {
-	NESTING = 8,		/* tables inside tables; ours have two or three */
+	NESTING = 8,		/* tables inside tables; ours have two, three */
 	FAULTS_MAX = 640,	/* room left in struct error for the rest */
 	VALUE_MAX = 48,		/* of a refused value that is quoted */
 };

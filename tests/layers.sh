@@ -4,10 +4,10 @@
 # tests/layers.sh [DIR] - a file may include headers of its own layer or a
 # lower one, never a higher, and every file has a layer.
 layers='error buf base64 utf8 log mono limits
-json jsonw excerpt websocket grpc http names seal pem tree webfail
+json jsonw excerpt websocket grpc http names seal rpc pem tree webfail
 event loop web config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent manifest claim blocker env
 call tools tools-sandbox handle link run tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-job
-mcp front
+mcp result front
 sandbox mcp-sandbox'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {

@@ -29,8 +29,8 @@ WARN	= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 	  -Wno-missing-field-initializers $(if $(WERROR),-Werror)
 # What every byte goes through is fast, the rest is small.
 HOT	:= base64 buf excerpt json stream utf8 websocket
-OPT	= $(if $(SAN),-O1,$(if $(filter $(HOT),$(*F)),-O2,-Os))
-# -iquote: our limits.h is not the system's.
+OPT	= $(if $(filter $(HOT),$(*F)),-O2,$(if $(SAN),-O1,-Os))
+# -iquote: a <header.h> is never ours.
 FLAGS	= -std=c11 -D_GNU_SOURCE $(OPT) -g $(WARN) $(HARDEN) $(CODEGEN) \
 	  $(SANFLAGS) -iquote . -iquote $(B) $(THIRD) -DVERSION='"$(VERSION)"' -MMD -MP
 

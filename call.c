@@ -12,7 +12,7 @@
 #include "mono.h"
 #include "utf8.h"
 
-/* Not LONG_MAX: our limits.h hides the compiler's, even in angle brackets. */
+/* Not LONG_MAX: our budget.h hides the compiler's, even in angle brackets. */
 #define NEVER ((long)(~0UL >> 1))
 
 enum {
@@ -126,9 +126,9 @@ answer_failure(struct call *c)
 }
 
 static void
-finish(struct call *c)
+finish(struct call *c, enum step step)
 {
-	if (c->late) {
+	if (c->late && step != STEP_FAIL) {
 		log_line(&c->calls->log, LOG_WARN, "%s: removed after all",
 		    c->tool->name);
 		c->left[0] = '\0';
@@ -142,13 +142,16 @@ finish(struct call *c)
 static void
 stop(struct call *c)
 {
+	enum step step;
+
 	c->state = CALL_STOPPING;
 	c->wake_ms = -1;
 	c->deadline_ms = mono_ms() + LIMIT_STOP_MS;
-	if (c->tool->stop != NULL && c->tool->stop(c) == STEP_WAIT)
+	step = c->tool->stop == NULL ? STEP_DONE : c->tool->stop(c);
+	if (step == STEP_WAIT)
 		arm(c);
 	else
-		finish(c);
+		finish(c, step);
 }
 
 /*
@@ -184,7 +187,7 @@ advance(struct call *c, enum step step, const struct error *err)
 		return;
 	}
 	if (c->state == CALL_STOPPING) {
-		finish(c);
+		finish(c, step);
 		return;
 	}
 	if (step == STEP_FAIL) {

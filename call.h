@@ -21,7 +21,7 @@
 #include "error.h"
 #include "event.h"
 #include "json.h"
-#include "limits.h"
+#include "budget.h"
 #include "tools.h"
 
 struct calls;

@@ -9,7 +9,7 @@
 #include "error.h"
 #include "jsonw.h"
 #include "k8s.h"
-#include "limits.h"
+#include "budget.h"
 
 static void
 text(struct json v, char *dst, size_t size)

@@ -13,7 +13,7 @@
 enum error_code {
 	ERR_NONE = 0,
 	ERR_INPUT,		/* the client sent something we refuse */
-	ERR_LIMIT,		/* a limit of limits.h was reached */
+	ERR_LIMIT,		/* a limit of budget.h was reached */
 	ERR_CONFIG,		/* a setting or the kubeconfig is bad */
 	ERR_DENIED,		/* the API server said 401 or 403 */
 	ERR_GONE,		/* the object is not there (404, 410) */

@@ -7,7 +7,7 @@
 
 #include "buf.h"
 #include "excerpt.h"
-#include "limits.h"
+#include "budget.h"
 
 /*
  * Of each stream the first half of the budget is kept in head and the last

@@ -9,7 +9,7 @@
 #include "exec.h"
 #include "json.h"
 #include "k8s.h"
-#include "limits.h"
+#include "budget.h"
 #include "loop.h"
 #include "stream.h"
 

@@ -14,7 +14,7 @@
 #include "buf.h"
 #include "error.h"
 #include "front.h"
-#include "limits.h"
+#include "budget.h"
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"

@@ -3,7 +3,7 @@
 
 #include "error.h"
 #include "grpc.h"
-#include "limits.h"
+#include "budget.h"
 #include "utf8.h"
 
 enum { PREFIX = 5 };		/* a flag and four bytes of length */

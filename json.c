@@ -16,7 +16,7 @@
 #include "buf.h"
 #include "error.h"
 #include "json.h"
-#include "limits.h"
+#include "budget.h"
 #include "utf8.h"
 
 struct json_doc {

@@ -33,7 +33,7 @@ struct json {
 
 /*
  * text is borrowed: it must outlive the document. Depth and number of values
- * are bounded by limits.h. The error says what and at which byte.
+ * are bounded by budget.h. The error says what and at which byte.
  * json_parse_lax() is for the API server's and the pod's bytes: as strict,
  * but of equal keys the last one counts, as it does for them.
  */

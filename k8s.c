@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "budget.h"
 #include "buf.h"
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
 #include "kubeconfig.h"
-#include "limits.h"
 #include "loop.h"
 #include "mono.h"
 #include "web.h"
@@ -154,7 +154,8 @@ token_load(const char *path, struct error *err)
 		n = read(fd, token, LIMIT_TOKEN + 1);
 		close(fd);
 	}
-	while (n > 0 && n <= LIMIT_TOKEN && isspace((unsigned char)token[n - 1]))
+	while (n > 0 && n <= LIMIT_TOKEN &&
+	    isspace((unsigned char)token[n - 1]))
 		n--;
 	if (n == -1)
 		error_sys(err, path);

@@ -8,7 +8,7 @@
 #include "buf.h"
 #include "error.h"
 #include "kubeconfig.h"
-#include "limits.h"
+#include "budget.h"
 #include "pem.h"
 #include "tree.h"
 

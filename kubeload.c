@@ -1,73 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of kubeconfig that finds and reads the files. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "buf.h"
 #include "error.h"
+#include "file.h"
 #include "kubeconfig.h"
-#include "limits.h"
 
 #define SERVICE_ACCOUNT	"/var/run/secrets/kubernetes.io/serviceaccount"
-
-static int
-fd_read(int fd, struct buf *out)
-{
-	char part[4096];
-	ssize_t n;
-
-	while ((n = read(fd, part, sizeof(part))) > 0)
-		buf_put(out, part, (size_t)n);
-	buf_put(out, "", 0);
-	explicit_bzero(part, sizeof(part));
-	return n == 0 ? 0 : -1;
-}
-
-/*
- * O_NONBLOCK because opening a FIFO waits for its writer; what is not a
- * regular file is refused then.
- */
-static char *
-file_read(void *arg, const char *path, size_t *len, struct error *err)
-{
-	struct stat st;
-	struct buf out;
-	int fd;
-
-	(void)arg;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd == -1) {
-		error_set(err, ERR_CONFIG, "%s: %s", path, strerror(errno));
-		return NULL;
-	}
-	buf_init(&out, LIMIT_KUBECONFIG);
-	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
-		error_set(err, ERR_CONFIG, "%s: not a regular file", path);
-	else if (fd_read(fd, &out) == -1)
-		error_sys(err, path);
-	else if (!buf_ok(&out))
-		error_set(err, ERR_LIMIT, "%s: larger than %d bytes", path,
-		    LIMIT_KUBECONFIG);
-	else {
-		close(fd);
-		*len = out.len;
-		return out.data;
-	}
-	close(fd);
-	buf_wipe(&out);
-	return NULL;
-}
-
-static bool
-is_there(const char *path)
-{
-	return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
 
 /*
  * A server that names no CA is meant to have a public certificate, so look
@@ -76,18 +19,9 @@ is_there(const char *path)
 static void
 public_ca(struct kubeconfig *kc)
 {
-	const char *const paths[] = { getenv("SSL_CERT_FILE"),
-	    "/etc/ssl/certs/ca-certificates.crt",
-	    "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem" };
-	struct error ignored;
-	size_t i, len;
-
-	if (kc->ca != NULL || kc->insecure ||
-	    strncmp(kc->server, "https:", 6) != 0)
-		return;
-	for (i = 0; kc->ca == NULL && i < sizeof(paths) / sizeof(*paths); i++)
-		if (paths[i] != NULL)
-			kc->ca = file_read(NULL, paths[i], &len, &ignored);
+	if (kc->ca == NULL && !kc->insecure &&
+	    strncmp(kc->server, "https:", 6) == 0)
+		kc->ca = file_public_ca();
 }
 
 /* Relative paths in it must not depend on a later chdir(2). */
@@ -192,7 +126,7 @@ load_list(struct kubeconfig *kc, const char *list, const char *context,
 			continue;
 		if ((path = strndup(at, (size_t)(end - at))) == NULL)
 			return error_sys(err, "$KUBECONFIG");
-		r = is_there(path) ? load_file(kc, path, context, err) : -2;
+		r = file_there(path) ? load_file(kc, path, context, err) : -2;
 		free(path);
 		if (r != -2)
 			return r;
@@ -213,7 +147,7 @@ below(const char *name, const char *rest)
 	if (folder == NULL || folder[0] == '\0' ||
 	    asprintf(&path, "%s/%s", folder, rest) == -1)
 		return NULL;
-	if (is_there(path))
+	if (file_there(path))
 		return path;
 	free(path);
 	return NULL;
@@ -241,7 +175,7 @@ kubeconfig_load(struct kubeconfig *kc, const char *path, const char *context,
 		return r;
 	/* A context can only be meant to be one of a file. */
 	if (context == NULL && getenv("KUBERNETES_SERVICE_HOST") != NULL &&
-	    is_there(SERVICE_ACCOUNT "/token"))
+	    file_there(SERVICE_ACCOUNT "/token"))
 		return load_account(kc, err);
 	if ((found = below("HOME", ".kube/config")) != NULL) {
 		r = load_file(kc, found, context, err);

@@ -9,7 +9,7 @@
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
-#include "limits.h"
+#include "budget.h"
 #include "link.h"
 #include "tunnel.h"
 #include "web.h"

@@ -4,15 +4,19 @@
  *
  * The Sandbox object names the pod (annotation agents.x-k8s.io/pod-name, else
  * its own name) and, by the ports of its template, the runtime that listens
- * in it; where it declares none, the tunnel is asked. Tunnels stay open, so
- * a second command costs one round trip.
+ * in it; where it declares none, the pod is asked. Which way leads there is
+ * the connection type's: a tunnel through the API server, the pod's address
+ * or name, or a router (contract: agent-sandbox 2.5, 5.1). Tunnels stay open,
+ * so a second command costs one round trip.
  */
 #ifndef LINK_H
 #define LINK_H
 
 #include <stdbool.h>
 
+#include "buf.h"
 #include "sandboxd.h"
+#include "web.h"
 
 struct env;
 struct error;
@@ -22,13 +26,20 @@ struct tunnel;
 
 enum runtime { RUNTIME_NONE, RUNTIME_SANDBOXD, RUNTIME_LEGACY };
 
+struct router;
+
+enum { LINK_FIELDS = 5 };
+
 struct link {
 	char namespace[64], sandbox[254];
 	char address[64];	/* the pod's, to see that it changed; never shown */
 	char pod[254], container[254];
 	enum runtime runtime;
 	struct tunnel *tunnel[2];
-	struct sandboxd_port grpc, rest;
+	struct sandboxd_port grpc;	/* url "": no way there */
+	struct sandboxd_port rest;	/* the legacy runtime's too */
+	struct router *router;		/* in between, or NULL */
+	char fields[LINK_FIELDS][300];	/* its header fields; "": none more */
 	unsigned users;		/* link_drop() to come */
 	bool stale;		/* found anew the next time */
 	struct link *next;
@@ -51,5 +62,28 @@ void link_find_cancel(struct link_find *f);	/* NULL is fine */
 void link_drop(struct links *ls, struct link *l);	/* NULL is fine */
 /* What came of it was lost: do not use it for the next call. */
 void link_forget(struct link *l);
+
+/*
+ * Aim req at path (begins with '/', percent-encoded) on l->rest: its URL,
+ * socket, TLS, and after the fields that req has, the router's. timeout_ms:
+ * the whole call's, for X-Sandbox-Timeout; 0: not said. All of it lives until
+ * link_unaim(), which may come right after web_send(). A POST is sent on a
+ * fresh connection, so that nothing repeats it.
+ */
+struct link_aim {
+	struct buf url, token;
+	char timeout[48];
+	const char *headers[24];
+};
+int link_aim(struct link_aim *a, const struct link *l, const char *path,
+    long timeout_ms, struct web_req *req, struct error *err);
+void link_unaim(struct link_aim *a);
+/*
+ * What a reply means that is no 2xx or has an err: the tunnel's reason, the
+ * router's own answers and time limits, the runtime's message. waited_ms:
+ * since it was sent. Status 404 becomes ERR_GONE, 403 ERR_DENIED, ...
+ */
+void link_explain(struct link *l, const struct event *ev, long waited_ms,
+    struct error *err);
 
 #endif

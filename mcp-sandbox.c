@@ -20,7 +20,7 @@
 #include "front.h"
 #include "k8s.h"
 #include "kubeconfig.h"
-#include "limits.h"
+#include "budget.h"
 #include "link.h"
 #include "log.h"
 #include "loop.h"

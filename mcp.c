@@ -11,7 +11,7 @@
 #include "error.h"
 #include "json.h"
 #include "jsonw.h"
-#include "limits.h"
+#include "budget.h"
 #include "mcp.h"
 #include "result.h"
 #include "rpc.h"

@@ -7,7 +7,7 @@
 #include "call.h"
 #include "error.h"
 #include "jsonw.h"
-#include "limits.h"
+#include "budget.h"
 #include "mcp.h"
 #include "result.h"
 #include "rpc.h"

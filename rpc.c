@@ -4,7 +4,7 @@
 
 #include "buf.h"
 #include "jsonw.h"
-#include "limits.h"
+#include "budget.h"
 #include "rpc.h"
 
 _Static_assert(RPC_ID_SIZE == LIMIT_ID + 3, "quotes and a NUL");

@@ -8,7 +8,7 @@
 #include "env.h"
 #include "error.h"
 #include "exec.h"
-#include "limits.h"
+#include "budget.h"
 #include "link.h"
 #include "loop.h"
 #include "run.h"

@@ -8,7 +8,7 @@
 #include "buf.h"
 #include "error.h"
 #include "grpc.h"
-#include "limits.h"
+#include "budget.h"
 #include "sandboxd.h"
 #include "web.h"
 

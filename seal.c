@@ -8,7 +8,7 @@
 #include "base64.h"
 #include "buf.h"
 #include "error.h"
-#include "limits.h"
+#include "budget.h"
 #include "seal.h"
 
 enum { MAC = 32, TIME = 8, HEAD = MAC + TIME };

@@ -10,7 +10,7 @@
 #include "buf.h"
 #include "error.h"
 #include "k8s.h"
-#include "limits.h"
+#include "budget.h"
 #include "loop.h"
 #include "stream.h"
 #include "web.h"

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "budget.h"
 #include "buf.h"
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
-#include "limits.h"
 #include "loop.h"
 #include "mono.h"
 #include "watch.h"

@@ -8,19 +8,19 @@
 
 #include <curl/curl.h>
 
+#include "budget.h"
 #include "buf.h"
 #include "error.h"
-#include "limits.h"
 #include "loop.h"
 #include "mono.h"
 #include "web.h"
 #include "webfail.h"
+#include "webset.h"
 
 enum {
 	HOLD = 256 << 10,	/* bytes of a stream not yet passed on */
 	CONNECTIONS = 128,	/* open at once */
 	KEPT = 16,		/* of them idle */
-	KEPT_S = 30,		/* shorter than a load balancer's patience */
 	RESTARTS = 3
 };
 
@@ -43,8 +43,7 @@ struct web {
 struct web_op {
 	struct web *web;
 	struct web_op *next, **prev;
-	CURL *easy;
-	struct curl_slist *headers, *resolve, *connect_to;
+	struct webset set;
 	event_fn *fn;
 	void *arg;
 	long (*give)(void *, char *, size_t);
@@ -52,19 +51,18 @@ struct web_op {
 	int (*open_socket)(void *);
 	void *open_arg;
 	const struct web_tls *tls;
-	char *where, *host;
 	struct buf head;	/* "Name: value" and NUL, many times */
 	struct buf body;	/* all of it, or what is not yet passed on */
 	struct loop_timer *soon, *timer;
 	long timer_due, begun, last, streamed;
-	long connect_ms, first_byte_ms, idle_ms, total_ms, max_stream;
+	long first_byte_ms, idle_ms, total_ms, max_stream;
 	char words[CURL_ERROR_SIZE];
 	enum flaw flaw;
 	int result;		/* CURLcode, once over */
 	int restarts;
 	char first;		/* web_connect(): a byte that came early */
 	bool has_first;
-	bool secure, stream, raw;
+	bool stream, raw;
 	bool added, asked, answered, over, open, sent;
 	bool paused;		/* by the caller */
 	bool held, later;	/* libcurl is paused: receiving, sending */
@@ -93,22 +91,12 @@ web_open(struct loop *l, struct error *err)
 	return w;
 }
 
-/* Headers may hold a token. */
-static void
-wipe_list(struct curl_slist *list)
-{
-	struct curl_slist *at;
-
-	for (at = list; at != NULL; at = at->next)
-		explicit_bzero(at->data, strlen(at->data));
-	curl_slist_free_all(list);
-}
-
 static void
 leave(struct web_op *op)
 {
 	if (op->added)
-		curl_multi_remove_handle(loop_multi(op->web->loop), op->easy);
+		curl_multi_remove_handle(loop_multi(op->web->loop),
+		    op->set.easy);
 	op->added = false;
 	loop_timer_del(op->timer);
 	loop_timer_del(op->soon);
@@ -121,20 +109,14 @@ op_free(struct web_op *op)
 	if (op == NULL)
 		return;
 	leave(op);
-	if (op->easy != NULL)
-		curl_easy_cleanup(op->easy);
 	if (op->prev != NULL) {
 		*op->prev = op->next;
 		if (op->next != NULL)
 			op->next->prev = op->prev;
 	}
-	wipe_list(op->headers);
-	curl_slist_free_all(op->resolve);
-	curl_slist_free_all(op->connect_to);
+	webset_free(&op->set);
 	buf_free(&op->head);
 	buf_free(&op->body);
-	free(op->where);
-	free(op->host);
 	free(op);
 }
 
@@ -289,7 +271,7 @@ on_request(void *arg, char *their_ip, char *our_ip, int their_port,
 	long bytes = 0;
 
 	(void)their_ip, (void)our_ip, (void)their_port, (void)our_port;
-	curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &bytes);
+	curl_easy_getinfo(op->set.easy, CURLINFO_REQUEST_SIZE, &bytes);
 	if (bytes > 0) {
 		op->flaw = FLAW_AGAIN;
 		return CURL_PREREQFUNC_ABORT;
@@ -348,8 +330,8 @@ end(struct web_op *op, const struct error *err)
 	    .err = err, .reason = "", .data = "" };
 	long bytes = 0;
 
-	curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE, &ev.status);
-	curl_easy_getinfo(op->easy, CURLINFO_REQUEST_SIZE, &bytes);
+	curl_easy_getinfo(op->set.easy, CURLINFO_RESPONSE_CODE, &ev.status);
+	curl_easy_getinfo(op->set.easy, CURLINFO_REQUEST_SIZE, &bytes);
 	op->sent = bytes > 0;
 	/* Its connection is free for what the function may begin. */
 	leave(op);
@@ -392,22 +374,22 @@ explain(const struct web_op *op, struct error *err)
 {
 	const struct web_tls *tls = op->tls;
 	struct webfail f = { .code = op->result, .words = op->words,
-	    .connect_ms = op->connect_ms };
+	    .connect_ms = op->set.connect_ms };
 
 	if (op->flaw != FLAW_NONE) {
 		explain_flaw(op, err);
 		return;
 	}
 	/* Without TLS it may be a pod, whose address is nobody's business. */
-	if (op->secure)
-		f.where = op->where;
-	if (op->secure && tls != NULL) {
+	if (op->set.secure)
+		f.where = op->set.where;
+	if (op->set.secure && tls != NULL) {
 		f.ca = tls->ca != NULL;
 		f.key = tls->key;
 	}
-	f.name = tls != NULL && tls->name != NULL ? tls->name : op->host;
-	curl_easy_getinfo(op->easy, CURLINFO_OS_ERRNO, &f.os);
-	curl_easy_getinfo(op->easy, CURLINFO_HTTP_CONNECTCODE, &f.proxy);
+	f.name = tls != NULL && tls->name != NULL ? tls->name : op->set.host;
+	curl_easy_getinfo(op->set.easy, CURLINFO_OS_ERRNO, &f.os);
+	curl_easy_getinfo(op->set.easy, CURLINFO_HTTP_CONNECTCODE, &f.proxy);
 	if (f.proxy >= 200 && f.proxy <= 299)
 		f.proxy = 0;
 	webfail_explain(&f, err);
@@ -462,10 +444,10 @@ connected(struct web_op *op)
 	size_t n = 0;
 	CURLcode code;
 
-	code = curl_easy_recv(op->easy, &op->first, 1, &n);
+	code = curl_easy_recv(op->set.easy, &op->first, 1, &n);
 	if (code == CURLE_UNSUPPORTED_PROTOCOL &&
 	    op->restarts++ < RESTARTS) {
-		curl_multi_remove_handle(multi, op->easy);
+		curl_multi_remove_handle(multi, op->set.easy);
 		op->added = op->over = false;
 		if (soon(op))
 			return;
@@ -491,7 +473,7 @@ deliver(struct web_op *op)
 	if (!op->paused && op->body.len > 0) {
 		ev.data = op->body.data;
 		ev.len = op->body.len;
-		curl_easy_getinfo(op->easy, CURLINFO_RESPONSE_CODE,
+		curl_easy_getinfo(op->set.easy, CURLINFO_RESPONSE_CODE,
 		    &ev.status);
 		if (!tell(op, &ev))
 			return false;
@@ -506,7 +488,7 @@ deliver(struct web_op *op)
 static void
 begin(struct web_op *op)
 {
-	if (curl_multi_add_handle(loop_multi(op->web->loop), op->easy) ==
+	if (curl_multi_add_handle(loop_multi(op->web->loop), op->set.easy) ==
 	    CURLM_OK) {
 		op->added = true;
 		arm(op);
@@ -531,7 +513,7 @@ go_on(struct web_op *op)
 	op->wake = false;
 	op->last = mono_ms();
 	arm(op);
-	code = curl_easy_pause(op->easy, (op->held ? CURLPAUSE_RECV : 0) |
+	code = curl_easy_pause(op->set.easy, (op->held ? CURLPAUSE_RECV : 0) |
 	    (op->later ? CURLPAUSE_SEND : 0));
 	/* It says so when there is nothing to go on with yet. */
 	if (code == CURLE_OK || code == CURLE_BAD_FUNCTION_ARGUMENT)
@@ -583,220 +565,10 @@ on_done(void *easy, int code)
 
 /* --- beginning --------------------------------------------------------- */
 
-/* A line break in it would begin another header field or request. */
-static bool
-is_line(const char *s)
-{
-	for (; *s != '\0'; s++)
-		if (((unsigned char)*s < ' ' && *s != '\t') || *s == 0x7f)
-			return false;
-	return true;
-}
-
-static bool
-is_method(const char *s)
-{
-	size_t len = strlen(s);
-
-	return len > 0 && len < 16 &&
-	    strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == len;
-}
-
-static bool
-push(struct curl_slist **list, const char *line)
-{
-	struct curl_slist *longer = curl_slist_append(*list, line);
-
-	if (longer == NULL)
-		return false;
-	*list = longer;
-	return true;
-}
-
-/* Is there such a field among the caller's? name ends with ':'. */
-static bool
-has_header(const struct web_req *req, const char *name)
-{
-	const char *const *h;
-
-	for (h = req->headers; h != NULL && *h != NULL; h++)
-		if (strncasecmp(*h, name, strlen(name)) == 0)
-			return true;
-	return false;
-}
-
-static int
-set_headers(struct web_op *op, const struct web_req *req, struct error *err)
-{
-	const char *const *h;
-
-	for (h = req->headers; h != NULL && *h != NULL; h++) {
-		if (!is_line(*h) || strchr(*h, ':') == NULL)
-			return error_set(err, ERR_INPUT,
-			    "a header field has a character it must not have");
-		if (!push(&op->headers, *h))
-			return error_set(err, ERR_SYSTEM, "out of memory");
-	}
-	/* Those that libcurl would add on its own. */
-	if (!push(&op->headers, "Expect:") ||
-	    (!has_header(req, "Content-Type:") &&
-	    !push(&op->headers, "Content-Type:")))
-		return error_set(err, ERR_SYSTEM, "out of memory");
-	return 0;
-}
-
-/*
- * The name to ask for and to verify is the URL's host, so another name goes
- * into the URL, and the connection to the real host is mapped back.
- */
-static int
-set_name(struct web_op *op, CURLU *url, const char *name, struct error *err)
-{
-	char *host = NULL, *port = NULL, *as = NULL, line[600];
-	int r = -1;
-
-	if (curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK ||
-	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) !=
-	    CURLUE_OK)
-		goto out;
-	(void)snprintf(line, sizeof(line), "::%s:%s", host, port);
-	if (!push(&op->connect_to, line))
-		goto out;
-	(void)snprintf(line, sizeof(line), "Host: %s:%s", host, port);
-	if (!push(&op->headers, line) ||
-	    curl_url_set(url, CURLUPART_HOST, name, 0) != CURLUE_OK ||
-	    curl_url_get(url, CURLUPART_URL, &as, 0) != CURLUE_OK ||
-	    curl_easy_setopt(op->easy, CURLOPT_URL, as) != CURLE_OK)
-		goto out;
-	curl_easy_setopt(op->easy, CURLOPT_CONNECT_TO, op->connect_to);
-	r = 0;
-out:
-	curl_free(host);
-	curl_free(port);
-	curl_free(as);
-	return r == 0 ? 0 : error_set(err, ERR_CONFIG,
-	    "tls-server-name: not a name: %s", name);
-}
-
-static int
-set_host(struct web_op *op, CURLU *url)
-{
-	char *scheme = NULL, *host = NULL, *port = NULL;
-	int r = -1;
-
-	if (curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
-	    curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK ||
-	    curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) !=
-	    CURLUE_OK)
-		goto out;
-	op->secure = strcmp(scheme, "https") == 0;
-	op->host = strdup(host);
-	if (asprintf(&op->where, "%s:%s", host, port) == -1)
-		op->where = NULL;
-	if (op->host != NULL && op->where != NULL)
-		r = 0;
-out:
-	curl_free(scheme);
-	curl_free(host);
-	curl_free(port);
-	return r;
-}
-
-static int
-set_url(struct web_op *op, const struct web_req *req, struct error *err)
-{
-	CURLU *url = curl_url();
-	int r;
-
-	if (url == NULL)
-		return error_set(err, ERR_SYSTEM, "out of memory");
-	if (!is_line(req->url) ||
-	    curl_url_set(url, CURLUPART_URL, req->url, CURLU_PATH_AS_IS) !=
-	    CURLUE_OK || set_host(op, url) == -1 ||
-	    curl_easy_setopt(op->easy, CURLOPT_URL, req->url) != CURLE_OK)
-		r = error_set(err, ERR_INPUT, "not a URL we can use");
-	else if (op->secure && req->tls != NULL && req->tls->name != NULL &&
-	    strcasecmp(req->tls->name, op->host) != 0)
-		r = set_name(op, url, req->tls->name, err);
-	else
-		r = 0;
-	curl_url_cleanup(url);
-	return r;
-}
-
-static CURLcode
-set_blob(CURL *easy, CURLoption option, const char *pem, size_t extra)
-{
-	struct curl_blob blob = { .len = strlen(pem) + extra,
-	    .flags = CURL_BLOB_NOCOPY };
-
-	/* libcurl does not write to it; its type says otherwise. */
-	memcpy(&blob.data, &pem, sizeof(pem));
-	return curl_easy_setopt(easy, option, &blob);
-}
-
 /* Every option in one chain: the first failure is kept. */
 #define SET(option, value)						\
 	(code = code != CURLE_OK ? code :				\
-	    curl_easy_setopt(op->easy, (option), (value)))
-
-static CURLcode
-set_tls(struct web_op *op, const struct web_tls *tls)
-{
-	CURLcode code = CURLE_OK;
-	bool verify = tls == NULL || !tls->insecure;
-
-	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	SET(CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
-	SET(CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
-	/* No authority but the one given, whatever libcurl was built with. */
-	(void)curl_easy_setopt(op->easy, CURLOPT_CAINFO, NULL);
-	(void)curl_easy_setopt(op->easy, CURLOPT_CAPATH, NULL);
-	if (tls == NULL || code != CURLE_OK)
-		return code;
-	if (tls->ca != NULL && verify)
-		code = set_blob(op->easy, CURLOPT_CAINFO_BLOB, tls->ca, 0);
-	if (code == CURLE_OK && tls->cert != NULL)
-		code = set_blob(op->easy, CURLOPT_SSLCERT_BLOB, tls->cert, 0);
-	/* mbedTLS wants the key's NUL counted, and libcurl leaves it to us. */
-	if (code == CURLE_OK && tls->key != NULL)
-		code = set_blob(op->easy, CURLOPT_SSLKEY_BLOB, tls->key, 1);
-	return code;
-}
-
-static CURLcode
-set_connection(struct web_op *op, const struct web_req *req)
-{
-	CURLcode code = CURLE_OK;
-
-	SET(CURLOPT_NOSIGNAL, 1L);
-	SET(CURLOPT_PROTOCOLS_STR, "http,https");
-	SET(CURLOPT_PROXY, req->proxy != NULL ? req->proxy : "");
-	SET(CURLOPT_NOPROXY, "");
-	SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	SET(CURLOPT_HTTP_VERSION, req->http2 ?
-	    (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE :
-	    (long)CURL_HTTP_VERSION_1_1);
-	SET(CURLOPT_PIPEWAIT, req->http2 ? 1L : 0L);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, op->connect_ms);
-	SET(CURLOPT_TCP_KEEPALIVE, 1L);
-	SET(CURLOPT_TCP_KEEPIDLE, 30L);
-	SET(CURLOPT_TCP_KEEPINTVL, 10L);
-	SET(CURLOPT_TCP_KEEPCNT, 3L);
-	SET(CURLOPT_MAXAGE_CONN, (long)KEPT_S);
-	SET(CURLOPT_FRESH_CONNECT, req->fresh ? 1L : 0L);
-	SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
-	SET(CURLOPT_OPENSOCKETDATA, op);
-	SET(CURLOPT_SOCKOPTFUNCTION, on_socket_option);
-	SET(CURLOPT_SOCKOPTDATA, op);
-	if (req->resolve != NULL && push(&op->resolve, req->resolve))
-		SET(CURLOPT_RESOLVE, op->resolve);
-	else if (req->resolve != NULL)
-		code = CURLE_OUT_OF_MEMORY;
-	if (code == CURLE_OK && op->secure)
-		code = set_tls(op, req->tls);
-	return code;
-}
+	    curl_easy_setopt(op->set.easy, (option), (value)))
 
 static CURLcode
 set_functions(struct web_op *op)
@@ -811,33 +583,12 @@ set_functions(struct web_op *op)
 	SET(CURLOPT_HEADERDATA, op);
 	SET(CURLOPT_PREREQFUNCTION, on_request);
 	SET(CURLOPT_PREREQDATA, op);
-	SET(CURLOPT_FOLLOWLOCATION, 0L);
-	SET(CURLOPT_PATH_AS_IS, 1L);
-	SET(CURLOPT_ACCEPT_ENCODING, NULL);
-	SET(CURLOPT_HTTPHEADER, op->headers);
-	return code;
-}
-
-static CURLcode
-set_body(struct web_op *op, const struct web_req *req)
-{
-	CURLcode code = CURLE_OK;
-
-	if (req->give != NULL) {
-		SET(CURLOPT_UPLOAD, 1L);
-		SET(CURLOPT_READFUNCTION, on_read);
-		SET(CURLOPT_READDATA, op);
-		SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->give_length);
-	} else if (req->body != NULL || strcmp(req->method, "POST") == 0) {
-		SET(CURLOPT_POSTFIELDSIZE_LARGE, req->body != NULL ?
-		    (curl_off_t)req->body_len : (curl_off_t)0);
-		SET(CURLOPT_COPYPOSTFIELDS, req->body != NULL ? req->body :
-		    "");
-	} else if (strcmp(req->method, "HEAD") == 0)
-		SET(CURLOPT_NOBODY, 1L);
-	else
-		SET(CURLOPT_HTTPGET, 1L);
-	SET(CURLOPT_CUSTOMREQUEST, req->method);
+	SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	SET(CURLOPT_OPENSOCKETDATA, op);
+	SET(CURLOPT_SOCKOPTFUNCTION, on_socket_option);
+	SET(CURLOPT_SOCKOPTDATA, op);
+	SET(CURLOPT_READFUNCTION, on_read);
+	SET(CURLOPT_READDATA, op);
 	return code;
 }
 
@@ -846,8 +597,6 @@ set_limits(struct web_op *op, const struct web_req *req)
 {
 	size_t max = req->max_body != 0 ? req->max_body : LIMIT_BODY;
 
-	op->connect_ms = req->connect_ms > 0 ? req->connect_ms :
-	    LIMIT_CONNECT_MS;
 	op->first_byte_ms = req->first_byte_ms != 0 ? req->first_byte_ms :
 	    LIMIT_FIRST_BYTE_MS;
 	op->idle_ms = req->idle_ms != 0 ? req->idle_ms : LIMIT_IDLE_MS;
@@ -881,7 +630,6 @@ op_new(struct web *w, const struct web_req *req, event_fn *fn, void *arg)
 	if (op->next != NULL)
 		op->next->prev = &op->next;
 	w->ops = op;
-	op->easy = curl_easy_init();
 	return op;
 }
 
@@ -889,38 +637,21 @@ static struct web_op *
 launch(struct web *w, const struct web_req *req, bool raw, event_fn *fn,
     void *arg, struct error *err)
 {
-	struct web_op *op;
-	CURLcode code = CURLE_OK;
+	struct web_op *op = op_new(w, req, fn, arg);
+	int r;
 
-	if (!is_method(req->method)) {
-		error_set(err, ERR_INPUT, "not an HTTP method");
-		return NULL;
-	}
-	if ((op = op_new(w, req, fn, arg)) == NULL || op->easy == NULL) {
+	if (op == NULL) {
 		error_set(err, ERR_SYSTEM, "out of memory");
-		op_free(op);
 		return NULL;
 	}
 	op->raw = raw;
-	if (set_headers(op, req, err) == -1 || set_url(op, req, err) == -1) {
-		op_free(op);
-		return NULL;
-	}
-	if ((code = set_connection(op, req)) == CURLE_OK &&
-	    (code = set_functions(op)) == CURLE_OK && !raw)
-		code = set_body(op, req);
-	if (raw) {
-		SET(CURLOPT_CONNECT_ONLY, 1L);
-		SET(CURLOPT_HTTPPROXYTUNNEL, req->proxy != NULL ? 1L : 0L);
-	}
-	if (code != CURLE_OK || !soon(op)) {
-		error_set(err, ERR_SYSTEM, "the request can't be set up: %s",
-		    curl_easy_strerror(code != CURLE_OK ? code :
-		    CURLE_OUT_OF_MEMORY));
-		op_free(op);
-		return NULL;
-	}
-	return op;
+	r = webset_open(&op->set, req, raw, err);
+	if (r == 0 && (set_functions(op) != CURLE_OK || !soon(op)))
+		r = error_set(err, ERR_SYSTEM, "out of memory");
+	if (r == 0)
+		return op;
+	op_free(op);
+	return NULL;
 }
 
 struct web_op *
@@ -995,7 +726,7 @@ web_raw_fd(struct web_op *op)
 {
 	curl_socket_t fd = CURL_SOCKET_BAD;
 
-	curl_easy_getinfo(op->easy, CURLINFO_ACTIVESOCKET, &fd);
+	curl_easy_getinfo(op->set.easy, CURLINFO_ACTIVESOCKET, &fd);
 	return fd == CURL_SOCKET_BAD ? -1 : fd;
 }
 
@@ -1010,7 +741,7 @@ web_raw_recv(struct web_op *op, void *dst, size_t size)
 		memcpy(dst, &op->first, 1);
 		return 1;
 	}
-	code = curl_easy_recv(op->easy, dst, size, &n);
+	code = curl_easy_recv(op->set.easy, dst, size, &n);
 	if (code == CURLE_AGAIN)
 		return 0;
 	return code == CURLE_OK && n > 0 ? (long)n : -1;
@@ -1022,7 +753,7 @@ web_raw_send(struct web_op *op, const void *src, size_t len)
 	size_t n = 0;
 	CURLcode code;
 
-	code = curl_easy_send(op->easy, src, len, &n);
+	code = curl_easy_send(op->set.easy, src, len, &n);
 	if (code == CURLE_AGAIN)
 		return 0;
 	return code == CURLE_OK ? (long)n : -1;

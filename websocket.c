@@ -8,7 +8,7 @@
 
 #include "base64.h"
 #include "error.h"
-#include "limits.h"
+#include "budget.h"
 #include "utf8.h"
 #include "websocket.h"
 

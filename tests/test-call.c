@@ -278,6 +278,8 @@ static const struct {
 	/* ... where a late end still gives the place back, and is good */
 	{ "start/1/wait/wait cancel/1 pass/30000 ev/1/done",
 	    "silent:1 stop:1", 0, 0 },
+	{ "start/1/wait/wait cancel/1 pass/30000 ev/1/fail",
+	    "silent:1 stop:1", 0, 1 },
 	{ "start/1/wait/wait cancel/1 pass/30000 ev/1/left",
 	    "silent:1 stop:1", 0, 1 },
 	{ "start/1/fail/left", "stop:1 cluster:1:broken; and left behind: "

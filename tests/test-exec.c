@@ -5,7 +5,7 @@
 
 #include "scripted.h"
 #include "../exec.h"
-#include "../limits.h"
+#include "../budget.h"
 
 #define V5 "v5.channel.k8s.io"
 #define V4 "v4.channel.k8s.io"

@@ -9,7 +9,7 @@
 
 #include "../error.h"
 #include "../grpc.h"
-#include "../limits.h"
+#include "../budget.h"
 
 static int
 collect(void *arg, const char *data, size_t len)

@@ -10,7 +10,7 @@
 #include "../error.h"
 #include "../k8s.h"
 #include "../kubeconfig.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../loop.h"
 #include "../web.h"
 #include "server.h"
@@ -18,8 +18,8 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define OK(body, n) "HTTP/1.1 200 OK\r\nContent-Length: " n "\r\n\r\n" body
 #define NO(status) "HTTP/1.1 " status " No\r\nContent-Length: 0\r\n\r\n"
-#define SAY(status, body) "HTTP/1.1 " status " No\r\nConnection: close\r\n\r\n" \
-	body
+#define SAY(status, body) "HTTP/1.1 " status " No\r\n" \
+	"Connection: close\r\n\r\n" body
 
 static struct loop *loop;
 static struct web *web;

@@ -9,7 +9,7 @@
 
 #include "../error.h"
 #include "../kubeconfig.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../tree.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

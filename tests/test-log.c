@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../limits.h"
+#include "../budget.h"
 #include "../log.h"
 #include "../mono.h"
 

@@ -7,7 +7,7 @@
 
 #include "scripted.h"
 #include "../grpc.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../sandboxd.h"
 
 /* --- the daemon, in the child ------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "../buf.c"
 #define grow loop_grow
 #include "../loop.c"
-#include "../limits.h"
+#include "../budget.h"
 #define LIMIT_PING_MS 40
 #include "../stream.c"
 #define release exec_release

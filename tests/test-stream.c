@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module itself, on a clock that runs faster. */
-#include "../limits.h"
+#include "../budget.h"
 #define LIMIT_PING_MS 60
 #include "../stream.c"
 

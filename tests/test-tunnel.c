@@ -5,7 +5,7 @@
 #include <poll.h>
 
 #include "scripted.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../tunnel.h"
 
 #define V4 "v4.channel.k8s.io"

@@ -9,7 +9,7 @@
 #include "../json.h"
 #include "../k8s.h"
 #include "../kubeconfig.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../loop.h"
 #include "../watch.h"
 #include "../web.h"
@@ -22,8 +22,8 @@
 	"\"}}}\n"
 #define GONE "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\"," \
 	"\"message\":\"too old\",\"reason\":\"Expired\",\"code\":410}}\n"
-#define SAY(status, body) "HTTP/1.1 " status " No\r\nConnection: close\r\n\r\n" \
-	body
+#define SAY(status, body) "HTTP/1.1 " status " No\r\n" \
+	"Connection: close\r\n\r\n" body
 
 static struct loop *loop;
 static struct web *web;

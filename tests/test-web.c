@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../error.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../loop.h"
 #include "../web.h"
 #include "server.h"
@@ -230,7 +230,7 @@ END_TEST
 
 static const char *const methods[] = { "GET", "DELETE", "POST", "PATCH" };
 
-START_TEST(nothing_is_sent_twice_when_a_kept_connection_ends)
+START_TEST(nothing_is_sent_twice_when_a_connection_ends)
 {
 	static const struct answer script[] = { { OK("a", "1") }, { NULL },
 	    { OK("twice", "5") }, { OK("b", "1") } };
@@ -822,7 +822,7 @@ add_plain(TCase *t)
 	tcase_add_test(t, sends_only_what_it_was_given);
 	tcase_add_test(t, a_connection_is_kept_and_used_again);
 	tcase_add_test(t, many_go_on_at_once);
-	tcase_add_loop_test(t, nothing_is_sent_twice_when_a_kept_connection_ends,
+	tcase_add_loop_test(t, nothing_is_sent_twice_when_a_connection_ends,
 	    0, COUNT(methods));
 	tcase_add_test(t, a_connection_found_closed_is_not_used);
 	tcase_add_test(t, says_that_nothing_left_when_nobody_listens);

@@ -8,7 +8,7 @@
 #include "../buf.c"
 
 #include "../error.h"
-#include "../limits.h"
+#include "../budget.h"
 #include "../websocket.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))

@@ -8,7 +8,7 @@
 #include "../../error.h"
 #include "../../json.h"
 #include "../../jsonw.h"
-#include "../../limits.h"
+#include "../../budget.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 #include "../../buf.h"
 #include "../../error.h"
-#include "../../limits.h"
+#include "../../budget.h"
 #include "../../websocket.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

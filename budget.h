@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * budget - every limit of the program, in one table.
+ *
+ * A name here is a compile-time constant; limits_rows() gives the same rows
+ * with words, for --help, "check" and the man page (a test compares them).
+ * Past a limit: a clear error, flat memory, and the connection stays.
+ */
+#ifndef BUDGET_H
+#define BUDGET_H
+
+#include <stddef.h>
+
+#define LIMITS(X)							\
+	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client") \
+	X(LIMIT_REPLY, 4L << 20, "bytes", "one message to the client")	\
+	X(LIMIT_JSON_DEPTH, 64, "levels", "nesting of a JSON document")	\
+	X(LIMIT_JSON_TOKENS, 200000, "values", "in a JSON document")	\
+	X(LIMIT_ID, 256, "bytes", "a request id or progress token")	\
+	X(LIMIT_BATCH, 100, "messages", "in one batch (2025-03-26)")	\
+	X(LIMIT_CALLS, 32, "calls", "under way at once")		\
+	X(LIMIT_BAD_LINES, 1000, "lines", "refused before the connection ends") \
+	X(LIMIT_BODY, 4L << 20, "bytes", "one answer of the API server") \
+	X(LIMIT_EVENT, 2L << 20, "bytes", "one event of a watch")	\
+	X(LIMIT_HEADERS, 64L << 10, "bytes", "header fields of an answer") \
+	X(LIMIT_FRAME, 1L << 20, "bytes", "one WebSocket frame or message") \
+	X(LIMIT_GRPC, 4L << 20, "bytes", "one gRPC message")		\
+	X(LIMIT_LINKS, 16, "sandboxes", "whose tunnels are kept open")	\
+	X(LIMIT_PUMP, 256L << 10, "bytes", "held by a tunnel in each direction") \
+	X(LIMIT_STDIN, 1L << 20, "bytes", "standard input of a command") \
+	X(LIMIT_COMMAND, 131000, "bytes", "the text of a command")	\
+	X(LIMIT_ENV, 256, "variables", "given to a command")		\
+	X(LIMIT_OUTPUT_CHARS, 300000, "characters", "output budget of one call") \
+	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
+	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\
+	X(LIMIT_LIST, 500, "objects", "in one page of a list")		\
+	X(LIMIT_CONNECT_MS, 10000, "ms", "to connect, TLS included")	\
+	X(LIMIT_FIRST_BYTE_MS, 30000, "ms", "until an answer begins")	\
+	X(LIMIT_IDLE_MS, 30000, "ms", "between two pieces of an answer") \
+	X(LIMIT_PING_MS, 20000, "ms", "between pings on a WebSocket")	\
+	X(LIMIT_RETRIES, 4, "times", "a GET or watch is tried again")	\
+	X(LIMIT_RETRY_MS, 10000, "ms", "the longest pause before a retry") \
+	X(LIMIT_PROGRESS_MS, 4000, "ms", "between progress messages")	\
+	X(LIMIT_STOP_MS, 30000, "ms", "to clean up after a call")	\
+	X(LIMIT_DRAIN_MS, 1800, "ms", "to clean up when the input ends") \
+	X(LIMIT_SETUP_MS, 10000, "ms", "from start to the first byte read")
+
+enum {
+#define X(name, value, unit, what) name = value,
+	LIMITS(X)
+#undef X
+};
+
+struct limit {
+	const char *name;	/* without LIMIT_ */
+	long value;
+	const char *unit;
+	const char *what;
+};
+
+const struct limit *limits_rows(size_t *n);
+
+#endif

@@ -368,6 +368,12 @@ class Sandboxd:
         self.interceptors = interceptors
 
     async def start(self):
+        """Whole, even when the caller is cancelled: grpcio crashes when a
+        server is stopped, or forgotten, while it starts."""
+        self.starting = asyncio.ensure_future(self.begin())
+        await asyncio.shield(self.starting)
+
+    async def begin(self):
         self.runner = web.AppRunner(self.app, access_log=None,
                                     keepalive_timeout=60)
         await self.runner.setup()
@@ -389,6 +395,9 @@ class Sandboxd:
         await self.rpc.start()
 
     async def stop(self):
+        await asyncio.wait({self.starting})
+        if self.starting.exception():
+            return
         files.stopping(self.app)
         for process in list(self.service.processes.values()):
             process.signal_group(signal.SIGKILL)

@@ -84,8 +84,12 @@ class Admin:
         found = []
         for run in self.cluster.kubelet.runs.values():
             for pid in kubelet.marked(run.uid):
-                with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    argv = f.read().decode("utf-8", "replace").split("\0")
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as f:
+                        argv = f.read().decode("utf-8",
+                                               "replace").split("\0")
+                except OSError:            # it has ended meanwhile
+                    continue
                 if argv != [""]:
                     found.append({"pod": f"{run.namespace}/{run.name}",
                                   "pid": pid, "argv": argv[:-1]})

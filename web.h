@@ -49,7 +49,7 @@ struct web_req {
 	bool http2;			/* prior knowledge, without TLS */
 	bool stream;			/* body comes as EVENT_DATA; then REPLY */
 	bool fresh;			/* never on a kept-alive connection */
-	size_t max_body;		/* 0: LIMIT_BODY */
+	size_t max_body;		/* 0: LIMIT_BODY; no limit for a stream */
 	long connect_ms;		/* 0: the limits' */
 	long first_byte_ms;		/* 0: the limits'; -1 none */
 	long idle_ms;			/* 0: the limits'; -1 none */
@@ -83,7 +83,9 @@ const char *web_field(const struct web_op *op, const char *name);
 /*
  * A connected socket under TLS for somebody else's protocol (stream.c):
  * EVENT_OPEN when connected, EVENT_END when that failed. web_raw_*() move
- * bytes: > 0, 0 for "not now", -1 for the end or an error.
+ * bytes: > 0, 0 for "not now", -1 for the end or an error. Receive until 0:
+ * TLS holds bytes that poll(2) does not see. After a send that gave 0 the same
+ * bytes must come first.
  */
 struct web_op *web_connect(struct web *w, const struct web_req *req,
     event_fn *fn, void *arg, struct error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,6 @@
 #include "loop.h"
 #include "mono.h"
 #include "utf8.h"
-
-/* Not LONG_MAX: our budget.h hides the compiler's, even in angle brackets. */
-#define NEVER ((long)(~0UL >> 1))
 
 enum {
 	DEADLINE_MS = 5 * 60 * 1000,	/* unless the tool says otherwise */
@@ -96,7 +94,7 @@ arm(struct call *c)
 	loop_timer_del(c->timer);
 	c->timer = NULL;
 	c->timer_ms = at;
-	if (at != NEVER)
+	if (at != LONG_MAX)
 		c->timer = loop_timer_add(c->calls->loop,
 		    at > now ? at - now : 0, due, c);
 }
@@ -161,7 +159,7 @@ stop(struct call *c)
 static void
 give_up(struct call *c)
 {
-	c->deadline_ms = NEVER;
+	c->deadline_ms = LONG_MAX;
 	if (c->left[0] == '\0') {
 		call_left(c, "what %s made; its removal was not confirmed",
 		    c->tool->name);
@@ -399,7 +397,7 @@ calls_cancel_all(struct calls *cs)
 		if (c->state == CALL_RUNNING)
 			cancel(c);
 		if (c->state == CALL_STOPPING && c->deadline_ms > end &&
-		    c->deadline_ms != NEVER) {
+		    c->deadline_ms != LONG_MAX) {
 			c->deadline_ms = end;
 			arm(c);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ has_min(const struct arg *a)
 static bool
 has_max(const struct arg *a)
 {
-	return a->max != INT64_MAX && (a->max > a->min ||
+	return a->max != LONG_MAX && (a->max > a->min ||
 	    (a->max == a->min && a->max != 0));
 }
 
@@ -224,12 +224,12 @@ lax_int(struct json v, long *n)
 
 	switch (json_type(v)) {
 	case JSON_NUMBER:
-		if (json_int(v, INT64_MIN, INT64_MAX, n))
+		if (json_int(v, LONG_MIN, LONG_MAX, n))
 			return true;
 		/* Not integral, or far too large for any of our bounds. */
 		if (!json_double(v, &d) || (d > -9.2e18 && d < 9.2e18))
 			return false;
-		*n = d < 0 ? INT64_MIN : INT64_MAX;
+		*n = d < 0 ? LONG_MIN : LONG_MAX;
 		return true;
 	case JSON_BOOL:
 		(void)json_bool(v, &b);

@@ -695,6 +695,8 @@ send_it(struct k8s_op *op, struct error *err)
 		left = op->deadline - mono_ms();
 		req.total_ms = left > 0 ? left : 1;
 	}
+	/* Where one kept connection is dead, they often all are. */
+	req.fresh = op->tries > 0;
 	if (op->stream)
 		req.first_byte_ms = req.idle_ms = -1;
 	if (op->body != NULL)

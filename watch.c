@@ -301,6 +301,7 @@ static int
 send_it(struct watch *w, const char *path, long seconds, struct error *err)
 {
 	struct web_req req = { .method = "GET", .stream = true,
+	    .fresh = w->failures > 0,
 	    .first_byte_ms = (seconds + GRACE_S) * 1000 };
 	struct k8s_target t;
 

@@ -221,7 +221,7 @@ head_parse(struct ws_handshake *h, struct answer *a, struct error *err)
 static bool
 accept_good(const struct ws_handshake *h, struct span accept)
 {
-	unsigned char digest[20];
+	unsigned char digest[20] = { 0 };
 	struct buf text;
 	bool good;
 

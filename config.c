@@ -8,11 +8,19 @@
 #include "buf.h"
 #include "config.h"
 #include "error.h"
+#include "json.h"
 #include "log.h"
 #include "names.h"
 
-static const char *const connections[] = { "auto", "tunnel", "exec", NULL };
+static const char *const connections[] = { "auto", "tunnel", "exec", "gateway",
+    "direct", "in-cluster", "sandboxd-in-cluster", NULL };
+/* The last two are older names of the first two. */
+static const char *const modes[] = { "in-cluster-service",
+    "in-cluster-pod-ip", "service-dns", "pod-ip", NULL };
+static const char *const schemes[] = { "http", "https", NULL };
 
+#define OBJECT	"K8S_SANDBOX_CONNECTION"
+#define NESTED	OBJECT "__"
 #define AT(field) offsetof(struct config, field)
 
 static const struct setting rows[] = {
@@ -23,45 +31,79 @@ static const struct setting rows[] = {
 	    0, 0, NULL, NULL, "NAME", "context of the kubeconfig to use" },
 	{ "tools", 't', { "MCP_SANDBOX_TOOLS" }, SET_TEXT, AT(tools),
 	    0, 0, NULL, NULL, "LIST", "offer only these tools or families" },
-	{ "connection", 0, { "K8S_SANDBOX_CONNECTION__TYPE" }, SET_TEXT,
-	    AT(connection), 0, 0, "auto", connections, "TYPE",
-	    "way into a sandbox: auto, tunnel, exec" },
-	{ "server-port", 0, { "K8S_SANDBOX_CONNECTION__SERVER_PORT" }, SET_PORT,
-	    AT(server_port), 1, 65535, "8888", NULL, "PORT",
-	    "of the legacy runtime" },
-	{ "rest-port", 0, { "K8S_SANDBOX_CONNECTION__REST_PORT" }, SET_PORT,
-	    AT(rest_port), 1, 65535, "8080", NULL, "PORT",
-	    "of sandboxd's files" },
-	{ "grpc-port", 0, { "K8S_SANDBOX_CONNECTION__GRPC_PORT" }, SET_PORT,
-	    AT(grpc_port), 1, 65535, "9090", NULL, "PORT",
-	    "of sandboxd's commands" },
-	{ "session-label", 0, { "K8S_SANDBOX_SESSION_ID_LABEL_KEY" },
-	    SET_LABEL_KEY, AT(session_label), 0, 0,
-	    "mcp.k8s-agent-sandbox/session-id", NULL, "KEY",
-	    "label that marks a session's sandboxes" },
-	{ "session-id", 's', { "MCP_SANDBOX_SESSION_ID" }, SET_LABEL,
-	    AT(session_id), 0, 0, NULL, NULL, "ID",
-	    "its value: fix it to find them again" },
-	{ "container", 0, { "MCP_SANDBOX_CONTAINER" }, SET_LABEL, AT(container),
-	    0, 0, NULL, NULL, "NAME", "where exec runs (default: the pod's)" },
 	{ "namespaces", 'n', { "MCP_SANDBOX_NAMESPACES" }, SET_TEXT,
 	    AT(namespaces), 0, 0, NULL, NULL, "LIST",
 	    "the only namespaces a caller may use" },
 	{ "warm-pools", 0, { "MCP_SANDBOX_WARM_POOLS" }, SET_TEXT, AT(pools),
 	    0, 0, NULL, NULL, "LIST", "the only warm pools a caller may use" },
-	{ "unschedulable-after", 0, { "MCP_SANDBOX_UNSCHEDULABLE_AFTER" },
-	    SET_INT, AT(unschedulable_s), 0, 3600, "10", NULL, "S",
-	    "seconds until a pod no node takes is given up" },
+	{ "session-id", 's', { "MCP_SANDBOX_SESSION_ID" }, SET_LABEL,
+	    AT(session_id), 0, 0, NULL, NULL, "ID",
+	    "fix it to find your sandboxes again" },
+	{ "connection", 0, { NESTED "TYPE" }, SET_TEXT, AT(connection), 0, 0,
+	    "auto", connections, "TYPE", "auto, tunnel, exec, gateway, direct, "
+	    "in-cluster ..." },
+	{ "gateway-name", 0, { NESTED "GATEWAY_NAME" }, SET_NAME,
+	    AT(gateway_name), 0, 0, NULL, NULL, "NAME",
+	    "for gateway: the Gateway in front of the router" },
+	{ "api-url", 0, { NESTED "API_URL" }, SET_URL, AT(api_url), 0, 0, NULL,
+	    NULL, "URL", "for direct: where the router is" },
+	{ "mode", 0, { NESTED "MODE" }, SET_TEXT, AT(mode), 0, 0, NULL, modes,
+	    "MODE", "for sandboxd-in-cluster" },
 	{ "verbose", 'v', { "MCP_SANDBOX_VERBOSE" }, SET_FLAG, AT(verbose),
 	    0, 0, NULL, NULL, NULL, "say more on standard error" },
-	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
-	    0, 0, NULL, NULL, NULL, "name a system call that is refused" },
 	{ "limits", 0, { NULL }, SET_FLAG, AT(limits), 0, 0, NULL, NULL, NULL,
 	    "print every limit and exit" },
 	{ "help", 'h', { NULL }, SET_FLAG, AT(help), 0, 0, NULL, NULL, NULL,
 	    "print this and exit" },
 	{ "version", 'V', { NULL }, SET_FLAG, AT(version), 0, 0, NULL, NULL,
 	    NULL, "print the version and exit" },
+
+	/* Without a line of their own in --help. */
+	{ "server-port", 0, { NESTED "SERVER_PORT" }, SET_PORT,
+	    AT(server_port), 1, 65535, "8888", NULL, "PORT", NULL },
+	{ "rest-port", 0, { NESTED "REST_PORT" }, SET_PORT, AT(rest_port),
+	    1, 65535, "8080", NULL, "PORT", NULL },
+	{ "grpc-port", 0, { NESTED "GRPC_PORT" }, SET_PORT, AT(grpc_port),
+	    1, 65535, "9090", NULL, "PORT", NULL },
+	{ "use-pod-ip", 0, { NESTED "USE_POD_IP" }, SET_FLAG, AT(use_pod_ip),
+	    0, 0, NULL, NULL, NULL, NULL },
+	{ "gateway-namespace", 0, { NESTED "GATEWAY_NAMESPACE" }, SET_NAME,
+	    AT(gateway_namespace), 0, 0, "default", NULL, "NS", NULL },
+	{ "gateway-ready-timeout", 0, { NESTED "GATEWAY_READY_TIMEOUT" },
+	    SET_INT, AT(gateway_ready_s), 0, 86400, "180", NULL, "S", NULL },
+	{ "gateway-scheme", 0, { "MCP_SANDBOX_GATEWAY_SCHEME" }, SET_TEXT,
+	    AT(gateway_scheme), 0, 0, "http", schemes, "SCHEME", NULL },
+	{ "gateway-port", 0, { "MCP_SANDBOX_GATEWAY_PORT" }, SET_PORT,
+	    AT(gateway_port), 1, 65535, NULL, NULL, "PORT", NULL },
+	{ "router-token", 0, { "MCP_SANDBOX_ROUTER_TOKEN" }, SET_TEXT,
+	    AT(router_token), 0, 0, NULL, NULL, "FILE", NULL },
+	{ "router-ca", 0, { "MCP_SANDBOX_ROUTER_CA" }, SET_TEXT,
+	    AT(router_ca), 0, 0, NULL, NULL, "FILE", NULL },
+	{ "router-cert", 0, { "MCP_SANDBOX_ROUTER_CERT" }, SET_TEXT,
+	    AT(router_cert), 0, 0, NULL, NULL, "FILE", NULL },
+	{ "router-key", 0, { "MCP_SANDBOX_ROUTER_KEY" }, SET_TEXT,
+	    AT(router_key), 0, 0, NULL, NULL, "FILE", NULL },
+	{ "router-pod-ip", 0, { "MCP_SANDBOX_ROUTER_POD_IP" }, SET_FLAG,
+	    AT(router_pod_ip), 0, 0, NULL, NULL, NULL, NULL },
+	{ "shell", 0, { "MCP_SANDBOX_SHELL" }, SET_FLAG, AT(shell),
+	    0, 0, "true", NULL, NULL, NULL },
+	{ "nameserver", 0, { "MCP_SANDBOX_NAMESERVER" }, SET_TEXT,
+	    AT(nameserver), 0, 0, NULL, NULL, "IP[:PORT]", NULL },
+	{ "cluster-domain", 0, { "MCP_SANDBOX_CLUSTER_DOMAIN" }, SET_NAME,
+	    AT(cluster_domain), 0, 0, "cluster.local", NULL, "NAME", NULL },
+	{ "allow-loopback", 0, { "MCP_SANDBOX_ALLOW_LOOPBACK" }, SET_FLAG,
+	    AT(loopback), 0, 0, NULL, NULL, NULL, NULL },
+	{ "probe-namespace", 0, { "K8S_SANDBOX_PROBE_NAMESPACE" }, SET_NAME,
+	    AT(probe_namespace), 0, 0, "default", NULL, "NS", NULL },
+	{ "session-label", 0, { "K8S_SANDBOX_SESSION_ID_LABEL_KEY" },
+	    SET_LABEL_KEY, AT(session_label), 0, 0,
+	    "mcp.k8s-agent-sandbox/session-id", NULL, "KEY", NULL },
+	{ "container", 0, { "MCP_SANDBOX_CONTAINER" }, SET_LABEL, AT(container),
+	    0, 0, NULL, NULL, "NAME", NULL },
+	{ "unschedulable-after", 0, { "MCP_SANDBOX_UNSCHEDULABLE_AFTER" },
+	    SET_INT, AT(unschedulable_s), 0, 3600, "10", NULL, "S", NULL },
+	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
+	    0, 0, NULL, NULL, NULL, NULL },
 };
 
 enum { NROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -157,6 +199,34 @@ check_one_of(const struct setting *row, const char *from, const char *text,
 	return known ? 0 : -1;
 }
 
+/* "http[s]://host[:port][/path]"; what else a URL may hold is no address. */
+static int
+check_url(const char *from, const char *text, struct error *err)
+{
+	const char *rest = strncmp(text, "http://", 7) == 0 ? text + 7 :
+	    strncmp(text, "https://", 8) == 0 ? text + 8 : NULL;
+	size_t host = 0;
+	long port = 80;
+	char *end;
+
+	if (rest != NULL && rest[0] == '[' && strchr(rest, ']') != NULL)
+		host = strcspn(rest, "]") + 1;
+	else if (rest != NULL)
+		host = strcspn(rest, ":/");
+	if (host > 0 && host < 256 && rest[host] == ':') {
+		port = strtol(rest + host + 1, &end, 10);
+		host = *end != '\0' && *end != '/' ? 0 : host;
+	} else if (host > 0 && rest[host] != '\0' && rest[host] != '/') {
+		host = 0;
+	}
+	if (host == 0 || host > 255 || port < 1 || port > 65535 ||
+	    strpbrk(text, "@?# \t\r\n") != NULL)
+		return error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: "
+		    "http://HOST[:PORT] or https://HOST[:PORT], and a path",
+		    from, text);
+	return 0;
+}
+
 /* from: how the person who set it calls it. */
 static int
 set(struct config *c, const struct setting *row, const char *from,
@@ -181,6 +251,12 @@ set(struct config *c, const struct setting *row, const char *from,
 	case SET_TEXT:
 		r = check_one_of(row, from, text, err);
 		break;
+	case SET_URL:
+		r = check_url(from, text, err);
+		break;
+	case SET_NAME:
+		r = name_subdomain(from, text, err);
+		break;
 	}
 	if (r == -1) {
 		err->code = ERR_CONFIG;
@@ -203,27 +279,109 @@ env_find(char *const environ[], const char *name)
 	return NULL;
 }
 
+/* Where settings come from, the first beats the next. */
+struct sources {
+	char *const *list[4];
+};
+
 static int
-from_environ(struct config *c, char *const environ[], struct error *err)
+from_sources(struct config *c, const struct sources *from, struct error *err)
 {
 	for (size_t i = 0; i < NROWS; i++) {
 		const struct setting *row = &rows[i];
+		const char *v = NULL;
 
 		if (row->def != NULL &&
 		    set(c, row, row->flag, row->def, err) == -1)
 			return -1;
-		for (size_t k = 0; k < 3 && row->env[k] != NULL; k++) {
-			const char *v = env_find(environ, row->env[k]);
-
-			if (v == NULL || (*v == '\0' && row->type != SET_INT &&
-			    row->type != SET_PORT))
-				continue;
-			if (set(c, row, row->env[k], v, err) == -1)
-				return -1;
-			break;
-		}
+		for (size_t s = 0; s < 4 && v == NULL; s++)
+			for (size_t k = 0; k < 3 && row->env[k] != NULL &&
+			    v == NULL; k++) {
+				v = env_find(from->list[s], row->env[k]);
+				/* An empty number is a mistake. */
+				if (v != NULL && *v == '\0' &&
+				    row->type != SET_INT &&
+				    row->type != SET_PORT)
+					v = NULL;
+				if (v != NULL && set(c, row, row->env[k], v,
+				    err) == -1)
+					return -1;
+			}
 	}
 	return 0;
+}
+
+static int
+member(char **dst, struct json m, struct error *err)
+{
+	struct buf line;
+	const char *raw;
+	size_t len;
+
+	buf_init(&line, 64 << 10);
+	buf_puts(&line, NESTED);
+	(void)json_text(json_key(m), &line);
+	buf_puts(&line, "=");
+	raw = json_raw(m, &len);
+	switch (json_type(m)) {
+	case JSON_STRING:
+		(void)json_text(m, &line);
+		break;
+	case JSON_NUMBER:
+	case JSON_BOOL:
+		buf_put(&line, raw, len);
+		break;
+	default:
+		line.failed = true;
+	}
+	if (!buf_ok(&line) || strlen(line.data) != line.len) {
+		buf_free(&line);
+		return error_set(err, ERR_CONFIG, OBJECT ": its members are "
+		    "texts, numbers, true or false");
+	}
+	*dst = line.data;
+	return 0;
+}
+
+/* Members of the object in list become strings like those of list. */
+static int
+from_object(char *const list[], char ***out, struct error *err)
+{
+	const char *text = env_find(list, OBJECT);
+	struct json_doc *doc;
+	struct json m;
+	size_t n = 0;
+	int r = 0;
+
+	if (text == NULL || *text == '\0')
+		return 0;
+	if ((doc = json_parse_lax(text, strlen(text), err)) == NULL) {
+		err->code = ERR_CONFIG;
+		return error_wrap(err, OBJECT);
+	}
+	if (json_type(json_root(doc)) != JSON_OBJECT)
+		r = error_set(err, ERR_CONFIG, OBJECT ": not a JSON object");
+	else if ((*out = calloc(json_count(json_root(doc)) + 1,
+	    sizeof(**out))) == NULL)
+		r = error_set(err, ERR_SYSTEM, "out of memory");
+	for (m = json_first(json_root(doc)); r == 0 &&
+	    json_type(m) != JSON_NONE; m = json_next(m))
+		if (json_type(m) != JSON_NULL)
+			r = member(&(*out)[n++], m, err);
+	json_free(doc);
+	return r;
+}
+
+void
+config_free(struct config *c)
+{
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t k = 0; c->owned[i] != NULL &&
+		    c->owned[i][k] != NULL; k++)
+			free(c->owned[i][k]);
+		free(c->owned[i]);
+		c->owned[i] = NULL;
+	}
 }
 
 static const struct setting *
@@ -288,17 +446,54 @@ option(struct config *c, int argc, char *const argv[], int *i,
 	return set(c, row, from, value, err);
 }
 
-int
-config_load(struct config *c, int argc, char *const argv[],
-    char *const environ[], bool *usage, struct error *err)
+static int
+need(const struct config *c, const char *value, const char *name,
+    const char *flag, struct error *err)
+{
+	if (value != NULL)
+		return 0;
+	return error_set(err, ERR_CONFIG, NESTED "%s (--%s) is not set: "
+	    "connection type '%s' needs it", name, flag, c->connection);
+}
+
+/* What no setting by itself can be wrong about. */
+static int
+check_all(struct config *c, struct error *err)
+{
+	bool https = (c->route == CONNECTION_DIRECT && c->api_url != NULL &&
+	    strncmp(c->api_url, "https", 5) == 0) ||
+	    (c->route == CONNECTION_GATEWAY &&
+	    strcmp(c->gateway_scheme, "https") == 0);
+
+	if (c->route == CONNECTION_GATEWAY && need(c, c->gateway_name,
+	    "GATEWAY_NAME", "gateway-name", err) == -1)
+		return -1;
+	if (c->route == CONNECTION_DIRECT && need(c, c->api_url, "API_URL",
+	    "api-url", err) == -1)
+		return -1;
+	if (c->route == CONNECTION_SANDBOXD_IN_CLUSTER && c->mode == NULL)
+		return error_set(err, ERR_CONFIG, NESTED "MODE (--mode) is not "
+		    "set: connection type '%s' needs in-cluster-service or "
+		    "in-cluster-pod-ip", c->connection);
+	if (c->rest_port == c->grpc_port)
+		return error_set(err, ERR_CONFIG, NESTED "REST_PORT and "
+		    "GRPC_PORT are both %ld: sandboxd listens on two ports",
+		    c->rest_port);
+	if ((c->router_cert == NULL) != (c->router_key == NULL))
+		return error_set(err, ERR_CONFIG, "MCP_SANDBOX_ROUTER_CERT and "
+		    "_KEY: one needs the other");
+	if ((c->router_ca != NULL || c->router_cert != NULL) && !https)
+		return error_set(err, ERR_CONFIG, "MCP_SANDBOX_ROUTER_CA and "
+		    "_CERT need a router with https: an https API_URL, or "
+		    "MCP_SANDBOX_GATEWAY_SCHEME=https");
+	return 0;
+}
+
+static int
+from_argv(struct config *c, int argc, char *const argv[], struct error *err)
 {
 	bool options = true;
 
-	*c = (struct config){ 0 };
-	*usage = false;
-	if (from_environ(c, environ, err) == -1)
-		return -1;
-	*usage = true;
 	for (int i = 1; i < argc; i++) {
 		if (options && strcmp(argv[i], "--") == 0) {
 			options = false;
@@ -312,11 +507,40 @@ config_load(struct config *c, int argc, char *const argv[],
 			    "unexpected argument %.60s", argv[i]);
 		}
 	}
+	return 0;
+}
+
+int
+config_load(struct config *c, int argc, char *const argv[],
+    char *const environ[], char *const dotenv[], bool *usage,
+    struct error *err)
+{
+	struct sources from;
+
+	*c = (struct config){ 0 };
+	*usage = false;
+	if (from_object(environ, &c->owned[0], err) == -1 ||
+	    from_object(dotenv, &c->owned[1], err) == -1)
+		return -1;
+	from = (struct sources){ { environ, c->owned[0], dotenv,
+	    c->owned[1] } };
+	if (from_sources(c, &from, err) == -1)
+		return -1;
+	*usage = true;
+	if (from_argv(c, argc, argv, err) == -1)
+		return -1;
+	*usage = false;
 	for (int i = 0; connections[i] != NULL; i++)
 		if (strcmp(connections[i], c->connection) == 0)
 			c->route = (enum connection)i;
-	*usage = false;
-	return 0;
+	c->in_cluster = env_find(environ, "KUBERNETES_SERVICE_HOST") != NULL;
+	for (size_t i = 0; c->mode != NULL && i < 2; i++)
+		if (strcmp(c->mode, modes[i + 2]) == 0)
+			c->mode = modes[i];
+	/* Who asks for help need not have it all right yet. */
+	if (c->help || c->version || c->limits)
+		return 0;
+	return check_all(c, err);
 }
 
 void
@@ -330,6 +554,8 @@ config_warn(const struct log *l, char *const environ[])
 
 		if (strncasecmp(environ[i], prefix, sizeof(prefix) - 1) != 0)
 			continue;
+		known = len == sizeof(OBJECT) - 1 &&
+		    strncasecmp(environ[i], OBJECT, len) == 0;
 		for (size_t r = 0; r < NROWS; r++)
 			for (size_t k = 0; k < 3 && rows[r].env[k] != NULL; k++)
 				known |= strlen(rows[r].env[k]) == len &&
@@ -341,19 +567,38 @@ config_warn(const struct log *l, char *const environ[])
 	}
 }
 
+static void
+help_line(struct buf *out, const struct setting *row)
+{
+	char left[40], letter[5] = "   ";
+
+	if (row->letter != 0)
+		(void)snprintf(letter, sizeof(letter), "-%c,", row->letter);
+	(void)snprintf(left, sizeof(left), "%s --%s%s%s", letter, row->flag,
+	    row->arg != NULL ? " " : "", row->arg != NULL ? row->arg : "");
+	buf_printf(out, "  %-24s %s\n", left, row->help);
+}
+
 void
 config_help(struct buf *out)
 {
-	for (size_t i = 0; i < NROWS; i++) {
-		const struct setting *row = &rows[i];
-		char left[40], letter[5] = "   ";
+	size_t column = 80;
 
-		if (row->letter != 0)
-			(void)snprintf(letter, sizeof(letter), "-%c,",
-			    row->letter);
-		(void)snprintf(left, sizeof(left), "%s --%s%s%s", letter,
-		    row->flag, row->arg != NULL ? " " : "",
-		    row->arg != NULL ? row->arg : "");
-		buf_printf(out, "  %-30s %s\n", left, row->help);
+	for (size_t i = 0; i < NROWS; i++)
+		if (rows[i].help != NULL)
+			help_line(out, &rows[i]);
+	buf_puts(out, "and, with defaults that are mostly right:");
+	for (size_t i = 0; i < NROWS; i++) {
+		size_t len = strlen(rows[i].flag) + 3;
+
+		if (rows[i].help != NULL)
+			continue;
+		if (column + len > 78) {
+			buf_puts(out, "\n ");
+			column = 1;
+		}
+		buf_printf(out, " --%s", rows[i].flag);
+		column += len;
 	}
+	buf_puts(out, "\n");
 }

@@ -2,9 +2,12 @@
 /*
  * config - the settings, in one table: flag, environment, range, default.
  *
- * A flag beats the environment, which beats the default. A bad value stops
- * the start with the setting's name and what is allowed. --help comes from
- * the table, and a test holds the man page to it.
+ * A flag beats the environment, which beats the .env file, which beats the
+ * default. K8S_SANDBOX_CONNECTION may hold the nested settings as one JSON
+ * object; each of them by its own name beats its member there. Names count
+ * without regard to case. A bad value stops the start with the setting's name
+ * and what is allowed. --help comes from the table, and a test holds the man
+ * page to it.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -18,6 +21,8 @@ struct log;
 
 enum connection {
 	CONNECTION_AUTO, CONNECTION_TUNNEL, CONNECTION_EXEC,
+	CONNECTION_GATEWAY, CONNECTION_DIRECT, CONNECTION_IN_CLUSTER,
+	CONNECTION_SANDBOXD_IN_CLUSTER,
 };
 
 struct config {
@@ -27,6 +32,19 @@ struct config {
 	const char *connection;		/* as given */
 	enum connection route;
 	long server_port, rest_port, grpc_port;
+	bool use_pod_ip;		/* in-cluster */
+	const char *mode;		/* sandboxd-in-cluster */
+	const char *gateway_name, *gateway_namespace, *gateway_scheme;
+	long gateway_ready_s, gateway_port;	/* port 0: the scheme's */
+	const char *api_url;		/* direct */
+	const char *router_token;	/* file of the router's bearer token */
+	const char *router_ca, *router_cert, *router_key;	/* files */
+	bool router_pod_ip;		/* tell the router the pod's address */
+	bool shell;			/* legacy: wrap commands in one */
+	const char *nameserver, *cluster_domain;
+	bool loopback;			/* a status may name this machine */
+	bool in_cluster;		/* we are a pod ourselves */
+	const char *probe_namespace;
 	const char *session_label;
 	const char *session_id;		/* NULL: the peer's uid, or random */
 	const char *container;		/* for exec; NULL: the pod's default */
@@ -36,14 +54,18 @@ struct config {
 	bool verbose, debug_sandbox;
 	bool help, version, limits;
 	const char *command;		/* first operand, or NULL */
+	char **owned[2];		/* members of a JSON object */
 };
 
 /*
- * argv as main() has it; environ as "NAME=value" strings. The result borrows
- * from both. -1: err says what is wrong; *usage is set when it was argv.
+ * argv as main() has it; environ and dotenv (or NULL) as "NAME=value" strings.
+ * The result borrows from all three, until config_free(). -1: err says what is
+ * wrong; *usage is set when it was argv.
  */
 int config_load(struct config *c, int argc, char *const argv[],
-    char *const environ[], bool *usage, struct error *err);
+    char *const environ[], char *const dotenv[], bool *usage,
+    struct error *err);
+void config_free(struct config *c);
 /* Warn of K8S_SANDBOX_* names that nobody reads. */
 void config_warn(const struct log *l, char *const environ[]);
 
@@ -59,13 +81,13 @@ struct setting {
 	char letter;			/* or 0 */
 	const char *env[3];
 	enum { SET_TEXT, SET_INT, SET_FLAG, SET_PORT, SET_LABEL_KEY,
-	    SET_LABEL } type;
+	    SET_LABEL, SET_URL, SET_NAME } type;
 	size_t offset;			/* in struct config */
 	long min, max;
 	const char *def;		/* as text, or NULL */
 	const char *const *one_of;
 	const char *arg;		/* what --help calls the value */
-	const char *help;
+	const char *help;		/* NULL: --help only names it */
 };
 const struct setting *config_rows(size_t *n);
 

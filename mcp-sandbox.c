@@ -11,12 +11,15 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "config.h"
+#include "dotenv.h"
 #include "env.h"
 #include "error.h"
+#include "file.h"
 #include "front.h"
 #include "k8s.h"
 #include "kubeconfig.h"
@@ -53,6 +56,7 @@ static const char instructions[] =
 /* Everything a process has, in the order it is made. */
 struct server {
 	struct config config;
+	char **dotenv;
 	struct log log;
 	struct kubeconfig kc;
 	struct env env;
@@ -135,6 +139,30 @@ session_open(struct server *s, struct error *err)
 
 		at += snprintf(at, 4, "%s%02x", dash ? "-" : "", raw[i]);
 	}
+	return 0;
+}
+
+/* The .env file of the working directory; a folder of that name is Python's. */
+static int
+dotenv_open(struct server *s, struct error *err)
+{
+	struct stat st;
+	unsigned bad;
+	char *text;
+	size_t len;
+
+	if (stat(".env", &st) == -1 || !S_ISREG(st.st_mode))
+		return 0;
+	if ((text = file_read(NULL, ".env", &len, err)) == NULL)
+		return -1;
+	s->dotenv = dotenv_parse(text, len, environ, &bad, err);
+	explicit_bzero(text, len);
+	free(text);
+	if (s->dotenv == NULL)
+		return error_wrap(err, ".env");
+	if (bad != 0)
+		log_line(&s->log, LOG_WARN, ".env: line %u is no setting and "
+		    "was left out", bad);
 	return 0;
 }
 
@@ -235,6 +263,8 @@ serve(struct server *s, struct error *err)
 	web_close(s->env.web);
 	loop_close(s->env.loop);
 	kubeconfig_free(&s->kc);
+	config_free(&s->config);
+	dotenv_free(s->dotenv);
 	return r;
 }
 
@@ -265,7 +295,10 @@ main(int argc, char *argv[])
 	/* 3. Set-up reads files and may ask a name server: not for ever. */
 	alarm(LIMIT_SETUP_MS / 1000);
 	/* 4. What is wanted. */
-	if (config_load(&s.config, argc, argv, environ, &usage, &error) == -1)
+	if (dotenv_open(&s, &error) == -1)
+		return fail(&s, EXIT_CONFIG, &error);
+	if (config_load(&s.config, argc, argv, environ, s.dotenv, &usage,
+	    &error) == -1)
 		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
 	if (s.config.help) {
 		help();
@@ -285,6 +318,7 @@ main(int argc, char *argv[])
 		return fail(&s, EXIT_USAGE, &error);
 	}
 	config_warn(&s.log, environ);
+	config_warn(&s.log, s.dotenv);
 	if (tools_choose(&s, &error) == -1)
 		return fail(&s, EXIT_CONFIG, &error);
 	/* 5. Files, keys and the cluster's address, into memory. */

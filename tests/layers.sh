@@ -3,9 +3,9 @@
 #
 # tests/layers.sh [DIR] - a file may include headers of its own layer or a
 # lower one, never a higher, and every file has a layer.
-layers='error buf base64 utf8 log mono budget
-json jsonw excerpt websocket grpc http names seal rpc pem tree webfail
-event loop web config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent manifest claim blocker env
+layers='error buf base64 utf8 log mono budget address
+json jsonw excerpt websocket grpc http names seal rpc pem tree webfail file dotenv dns
+event loop web webset config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent resolve router gateway manifest claim blocker env
 call tools tools-sandbox handle link run tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-job
 mcp result front
 sandbox mcp-sandbox'

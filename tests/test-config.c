@@ -8,23 +8,26 @@
 #include "config.h"
 #include "error.h"
 
-/* Words split at blanks, as argv; words beginning with '$' are environment. */
+/* Words split at blanks, as argv; '$' begins one of the environment, '%' one
+ * of the .env file. */
 static int
 load(struct config *c, const char *line, bool *usage, struct error *err)
 {
 	static char text[512];
-	static char *argv[20], *env[20], self[] = "mcp-sandbox";
-	int argc = 1, envc = 0;
+	static char *argv[20], *env[20], *file[20], self[] = "mcp-sandbox";
+	int argc = 1, envc = 0, filec = 0;
 
 	(void)snprintf(text, sizeof(text), "%s", line);
 	argv[0] = self;
 	for (char *w = strtok(text, " "); w != NULL; w = strtok(NULL, " "))
 		if (*w == '$')
 			env[envc++] = w + 1;
+		else if (*w == '%')
+			file[filec++] = w + 1;
 		else
 			argv[argc++] = w;
-	argv[argc] = env[envc] = NULL;
-	return config_load(c, argc, argv, env, usage, err);
+	argv[argc] = env[envc] = file[filec] = NULL;
+	return config_load(c, argc, argv, env, file, usage, err);
 }
 
 static const struct {
@@ -46,6 +49,30 @@ static const struct {
 	    "me" },
 	{ "$MCP_SANDBOX_SESSION_ID= -v", 8080, CONNECTION_AUTO, NULL },
 	{ "-vs me", 8080, CONNECTION_AUTO, "me" },
+	{ "%K8S_SANDBOX_CONNECTION__REST_PORT=80 %UNKNOWN=1", 80,
+	    CONNECTION_AUTO, NULL },
+	{ "%K8S_SANDBOX_CONNECTION__REST_PORT=80 "
+	    "$K8S_sandbox_CONNECTION__REST_PORT=81", 81, CONNECTION_AUTO,
+	    NULL },
+	{ "$K8S_SANDBOX_CONNECTION={\"type\":\"exec\",\"rest_port\":82,"
+	    "\"more\":true,\"none\":null}", 82, CONNECTION_EXEC, NULL },
+	{ "$K8S_SANDBOX_CONNECTION={\"rest_port\":\"82\"} "
+	    "$K8S_SANDBOX_CONNECTION__REST_PORT=83", 83, CONNECTION_AUTO,
+	    NULL },
+	{ "$K8S_SANDBOX_CONNECTION={\"rest_port\":82} "
+	    "%K8S_SANDBOX_CONNECTION__REST_PORT=83", 82, CONNECTION_AUTO,
+	    NULL },
+	{ "%K8S_SANDBOX_CONNECTION={\"rest_port\":82,\"type\":\"direct\"} "
+	    "%K8S_SANDBOX_CONNECTION__API_URL=http://r:1/p/", 82,
+	    CONNECTION_DIRECT, NULL },
+	{ "--connection gateway --gateway-name a.b", 8080, CONNECTION_GATEWAY,
+	    NULL },
+	{ "--connection=in-cluster --use-pod-ip", 8080, CONNECTION_IN_CLUSTER,
+	    NULL },
+	{ "--connection=sandboxd-in-cluster --mode service-dns", 8080,
+	    CONNECTION_SANDBOXD_IN_CLUSTER, NULL },
+	{ "--connection=direct --api-url=https://[::1]:443 --router-ca x",
+	    8080, CONNECTION_DIRECT, NULL },
 };
 
 START_TEST(a_flag_beats_the_environment_beats_the_default)
@@ -62,6 +89,7 @@ START_TEST(a_flag_beats_the_environment_beats_the_default)
 		ck_assert_ptr_null(c.session_id);
 	else
 		ck_assert_str_eq(c.session_id, good[_i].session);
+	config_free(&c);
 }
 END_TEST
 
@@ -87,6 +115,35 @@ static const struct {
 	{ "--rest-port=99999999999999999999", "--rest-port", "1 to 65535",
 	    true },
 	{ "one two", "two", "unexpected", true },
+	{ "--connection gateway", "GATEWAY_NAME", "--gateway-name", false },
+	{ "--connection direct", "API_URL", "--api-url", false },
+	{ "$K8S_SANDBOX_CONNECTION__TYPE=sandboxd-in-cluster",
+	    "K8S_SANDBOX_CONNECTION__MODE",
+	    "in-cluster-service or in-cluster-pod-ip", false },
+	{ "--mode pod", "--mode", "in-cluster-pod-ip", true },
+	{ "--api-url=", "--api-url", "http://HOST", true },
+	{ "--api-url=router:80", "--api-url", "http://HOST", true },
+	{ "--api-url=ftp://router", "--api-url", "http://HOST", true },
+	{ "--api-url=http://", "--api-url", "http://HOST", true },
+	{ "--api-url=http://:80", "--api-url", "http://HOST", true },
+	{ "--api-url=http://a:0", "--api-url", "http://HOST", true },
+	{ "--api-url=http://a:70000/", "--api-url", "http://HOST", true },
+	{ "--api-url=http://a:8x", "--api-url", "http://HOST", true },
+	{ "--api-url=http://u@a", "--api-url", "http://HOST", true },
+	{ "--api-url=http://a/?q", "--api-url", "http://HOST", true },
+	{ "--api-url=http://[::1", "--api-url", "http://HOST", true },
+	{ "--gateway-name -x", "--gateway-name", "", true },
+	{ "--rest-port 9090", "REST_PORT", "9090", false },
+	{ "--router-cert x", "ROUTER_CERT", "needs the other", false },
+	{ "--router-ca x", "ROUTER_CA", "https", false },
+	{ "--gateway-scheme ftp", "--gateway-scheme", "http, https", true },
+	{ "$K8S_SANDBOX_CONNECTION={", "K8S_SANDBOX_CONNECTION", "", false },
+	{ "$K8S_SANDBOX_CONNECTION=[]", "K8S_SANDBOX_CONNECTION",
+	    "a JSON object", false },
+	{ "%K8S_SANDBOX_CONNECTION={\"mode\":[]}", "K8S_SANDBOX_CONNECTION",
+	    "texts", false },
+	{ "$K8S_SANDBOX_CONNECTION={\"rest_port\":70000}",
+	    "K8S_SANDBOX_CONNECTION__REST_PORT", "1 to 65535", false },
 	{ "--verbose=maybe", "--verbose", "true or false", true },
 };
 
@@ -102,6 +159,24 @@ START_TEST(a_bad_value_is_named_with_what_is_allowed)
 	ck_assert_msg(strstr(err.text, bad[_i].allowed) != NULL, "%s",
 	    err.text);
 	ck_assert_int_eq(usage, bad[_i].usage);
+	config_free(&c);
+}
+END_TEST
+
+START_TEST(an_older_name_of_a_mode_is_the_mode)
+{
+	struct error err;
+	struct config c;
+	bool usage;
+
+	ck_assert_int_eq(load(&c, "--mode pod-ip", &usage, &err), 0);
+	ck_assert_str_eq(c.mode, "in-cluster-pod-ip");
+	ck_assert(c.shell);
+	ck_assert(!c.in_cluster);
+	ck_assert_int_eq(load(&c, "--shell=false "
+	    "$KUBERNETES_SERVICE_HOST=10.0.0.1", &usage, &err), 0);
+	ck_assert(!c.shell);
+	ck_assert(c.in_cluster);
 }
 END_TEST
 
@@ -129,7 +204,7 @@ START_TEST(help_fits_a_screen)
 		ck_assert_msg(column <= 80, "%.*s", 80, b.data + i - 79);
 	}
 	ck_assert_uint_gt(lines, 5);
-	ck_assert_uint_le(lines, 50);
+	ck_assert_uint_le(lines, 24);
 	buf_free(&b);
 }
 END_TEST
@@ -147,6 +222,7 @@ main(void)
 	    0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, a_bad_value_is_named_with_what_is_allowed, 0,
 	    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, an_older_name_of_a_mode_is_the_mode);
 	tcase_add_test(t, a_list_allows_whole_names_only);
 	tcase_add_test(t, help_fits_a_screen);
 	srunner_run_all(r, CK_ENV);

@@ -55,6 +55,8 @@
 #define MBEDTLS_SHA384_C
 #define MBEDTLS_SHA512_C
 #define MBEDTLS_PSA_CRYPTO_C
+/* Without it the 32 key slots are the ceiling of TLS 1.3 handshakes at once. */
+#define MBEDTLS_PSA_KEY_STORE_DYNAMIC
 #define MBEDTLS_SSL_CLI_C
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_PROTO_TLS1_2

@@ -18,6 +18,7 @@ include tools/toolchain.mk
 PREFIX	?= /usr/local
 BINDIR	?= $(PREFIX)/bin
 MANDIR	?= $(PREFIX)/share/man
+DOCDIR	?= $(PREFIX)/share/doc/mcp-sandbox
 UNITDIR	?= $(PREFIX)/lib/systemd/system
 VERSION	:= $(shell cat VERSION)
 WERROR	?= $(if $(CI),1)
@@ -168,9 +169,17 @@ reproducible: | $(T)/unpacked
 
 # --- the rest ----------------------------------------------------------------
 
+# The licences of what is linked in ask to go where the program goes.
+NOTICES	= $(T)/curl/COPYING $(T)/mbedtls/LICENSE $(T)/nghttp2/COPYING \
+	  $(T)/libyaml/License $(T)/jsmn/LICENSE \
+	  $(if $(filter musl,$(LIBC)),$(wildcard /usr/share/doc/musl/copyright))
+
 install: all
-	install -d $(DESTDIR)$(BINDIR)
-	install -m 755 mcp-sandbox $(DESTDIR)$(BINDIR)/
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(DOCDIR)
+	install -m 755 $(if $(filter musl,$(LIBC)),$(MAINS:%.c=%),$(PROGS)) \
+	    $(DESTDIR)$(BINDIR)/
+	install -m 644 LICENSE $(DESTDIR)$(DOCDIR)/
+	tail -n +1 $(NOTICES) >$(DESTDIR)$(DOCDIR)/NOTICES
 	@for f in man/*.[158]; do \
 		[ -f "$$f" ] || continue; d=$(DESTDIR)$(MANDIR)/man$${f##*.}; \
 		echo "install -m 644 $$f $$d/"; \

@@ -58,7 +58,7 @@ release(struct call *c)
 	buf_free(&c->content);
 	buf_free(&c->ask);
 	buf_free(&c->state_text);
-	buf_free(&c->note);
+	buf_free(&c->words);
 	buf_free(&c->about);
 	free(c->data);
 	*c = (struct call){ .state = CALL_FREE, .calls = c->calls };
@@ -315,7 +315,8 @@ fill(struct call *c, const struct tool *tool, const struct call *proto,
 	c->state = CALL_RUNNING;
 	c->calls = cs;
 	c->tool = tool;
-	c->env = cs->env;
+	if (c->env == NULL)
+		c->env = cs->env;
 	c->answer = true;
 	c->started_ms = now;
 	c->told_ms = now - APART_MS;
@@ -328,7 +329,7 @@ fill(struct call *c, const struct tool *tool, const struct call *proto,
 	buf_init(&c->content, LIMIT_REPLY);
 	buf_init(&c->ask, LIMIT_REPLY);
 	buf_init(&c->state_text, LIMIT_REPLY / 4);
-	buf_init(&c->note, NOTE_MAX);
+	buf_init(&c->words, NOTE_MAX);
 	buf_init(&c->about, LIMIT_REPLY / 4);
 	uri = json_raw(json_get(c->request, "uri"), &len);
 	buf_put(&c->about, uri, len);
@@ -404,6 +405,16 @@ calls_cancel_all(struct calls *cs)
 	}
 }
 
+bool
+calls_wait(const struct calls *cs, long ticket)
+{
+	for (size_t i = 0; i < LIMIT_CALLS; i++)
+		if (cs->table[i].state != CALL_FREE && cs->table[i].answer &&
+		    cs->table[i].ticket == ticket)
+			return true;
+	return false;
+}
+
 size_t
 calls_live(const struct calls *cs)
 {
@@ -460,8 +471,8 @@ send_progress(struct call *c, double n, double total)
 	jsonw_double(&w, "progress", n);
 	if (total >= 0)
 		jsonw_double(&w, "total", total);
-	if (c->note.len > 0 && buf_ok(&c->note))
-		jsonw_bytes(&w, "message", c->note.data, c->note.len);
+	if (c->words.len > 0 && buf_ok(&c->words))
+		jsonw_bytes(&w, "message", c->words.data, c->words.len);
 	jsonw_end(&w);
 	if (buf_ok(&b))
 		sink->notify(sink->arg, c, "notifications/progress", b.data,
@@ -483,8 +494,8 @@ tell(struct call *c)
 static void
 note(struct call *c, const char *text)
 {
-	buf_reset(&c->note, NOTE_MAX);
-	buf_puts(&c->note, text);
+	buf_reset(&c->words, NOTE_MAX);
+	buf_puts(&c->words, text);
 }
 
 void

@@ -28,6 +28,13 @@ struct calls;
 struct loop;
 struct loop_timer;
 
+/* What the audit line says of the arguments, which are gone by then. */
+struct call_note {
+	char namespace[64], object[128];
+	unsigned char digest[32];	/* SHA-256 of the command */
+	bool command;			/* there was one */
+};
+
 enum call_state { CALL_FREE, CALL_RUNNING, CALL_STOPPING };
 
 enum { CALL_ID_SIZE = LIMIT_ID + 3 };
@@ -37,6 +44,8 @@ struct call {
 	struct calls *calls;
 	const struct tool *tool;
 	void *env;			/* what tools work with; borrowed */
+	const char *caller;		/* who asks, or NULL; borrowed */
+	struct call_note note;
 	void *data;			/* the tool's own, freed with the call */
 
 	char id[CALL_ID_SIZE];		/* the request's id, raw JSON */
@@ -68,7 +77,7 @@ struct call {
 	long told_ms, tell_ms;		/* progress: last sent, next due */
 	double progress;		/* last number sent */
 	bool counted;			/* the tool gives its own numbers */
-	struct buf note;		/* latest progress text */
+	struct buf words;		/* latest progress text */
 	struct buf about;		/* params.uri of another method, raw */
 	struct loop_timer *timer;
 	long timer_ms;
@@ -129,12 +138,15 @@ void calls_close(struct calls *cs);
  * is in use, ERR_INPUT when the arguments are refused; otherwise the answer
  * comes through the sink, maybe before this returns. proto: a call with the
  * fields of the request filled in (id, token, modern, ticket, request, client,
- * asked); copied.
+ * asked, caller, note); copied. Its env, if any, is used instead of
+ * calls_open()'s.
  */
 int call_start(struct calls *cs, const struct tool *tool, struct json args,
     const struct call *proto, struct error *err);
 void call_cancel(struct calls *cs, const char *id_raw);
 bool call_pending(const struct calls *cs, const char *id_raw);
+/* Does a message of this ticket wait for an answer? */
+bool calls_wait(const struct calls *cs, long ticket);
 void calls_cancel_ticket(struct calls *cs, long ticket);
 void calls_cancel_all(struct calls *cs);	/* end of input */
 size_t calls_live(const struct calls *cs);

@@ -71,7 +71,7 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 
 	(void)ticket;
 	(void)last;
-	if (l->deaf)
+	if (l->deaf || len == 0)
 		return;
 	buf_put(&l->out, json, len);
 	buf_put(&l->out, "\n", 1);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "audit.h"
+#include "base64.h"
 #include "buf.h"
 #include "call.h"
 #include "error.h"
@@ -45,7 +47,10 @@ struct mcp {
 	bool begun;
 	int level;			/* of logging/setLevel */
 	long bad;
-	const char *header;		/* of the message being served */
+	const struct mcp_http *http;	/* of the message being served */
+	const struct mcp_caller *who;
+	int status;			/* HTTP's, of what is being sent */
+	bool modern;			/* the latest message was */
 };
 
 struct request {
@@ -55,7 +60,22 @@ struct request {
 	char method[96];
 	struct json params, meta, client;
 	int log;
+	bool open;	/* the envelope is as it must be */
 };
+
+/* A method that failed is HTTP that worked. */
+static int
+status_of(const struct request *r, int code)
+{
+	if (code == RPC_METHOD && r->to.modern)
+		return 404;
+	if (code == RPC_PARAMS && r->to.modern && !r->open)
+		return 400;
+	if (code == RPC_PARSE || code == RPC_REQUEST ||
+	    (code <= HEADER_MISMATCH && code >= NO_VERSION))
+		return 400;
+	return 200;
+}
 
 static void refuse(struct request *r, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -72,6 +92,7 @@ refuse(struct request *r, int code, const char *fmt, ...)
 	va_end(ap);
 	/* Through here for the cleaning: it may quote the client. */
 	(void)error_set(&err, ERR_INPUT, "%s", text);
+	r->m->status = status_of(r, code);
 	rpc_error(&r->m->rpc, &r->to, code, err.text, NULL);
 }
 
@@ -90,6 +111,7 @@ malformed(struct mcp *m, const struct rpc_to *to, int code, const char *fmt,
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	m->bad++;
+	m->status = code == RPC_INTERNAL ? 500 : 400;
 	rpc_error(&m->rpc, to, code, text, NULL);
 }
 
@@ -257,12 +279,22 @@ list_tools(struct request *r)
 /* --- calls ---------------------------------------------------------------- */
 
 static void
+over(const struct mcp *m, const struct call *c, const struct error *err,
+    bool cancelled)
+{
+	if (m->who != NULL && m->who->over != NULL)
+		m->who->over(m->who->arg, c, err, cancelled);
+}
+
+static void
 on_answer(void *arg, struct call *c, const struct error *err)
 {
 	struct mcp *m = arg;
 
+	m->status = 200;
 	result_answer(&m->rpc, m->rows, c, err);
 	rpc_batch_drop(&m->rpc, c->batch);
+	over(m, c, err, false);
 }
 
 static void
@@ -270,7 +302,12 @@ on_silent(void *arg, struct call *c)
 {
 	struct mcp *m = arg;
 
-	rpc_batch_drop(&m->rpc, c->batch);
+	m->status = 200;
+	if (c->batch == NULL)
+		m->rpc.send(m->rpc.arg, c->ticket, "", 0, true);
+	else
+		rpc_batch_drop(&m->rpc, c->batch);
+	over(m, c, NULL, true);
 }
 
 static void
@@ -313,6 +350,7 @@ lacks(struct request *r, const struct tool *t)
 	capability(&w, t->requires, true);
 	jsonw_end(&w);
 	jsonw_end(&w);
+	r->m->status = 400;
 	rpc_error(&r->m->rpc, &r->to, NO_CAPABILITY, err.text, &data);
 	buf_free(&data);
 }
@@ -354,13 +392,19 @@ start(struct request *r, const struct tool *t, struct json args)
 	struct call proto = {
 		.modern = r->to.modern, .ticket = r->to.ticket,
 		.batch = r->to.batch, .request = r->params,
-		.client = r->client, .log = r->log,
+		.client = r->client, .log = r->log, .tool = t,
 	};
+	const struct mcp_caller *who = r->m->who;
 	struct error err;
 	struct buf state;
 	enum json_type answers =
 	    json_type(json_get(r->params, "inputResponses"));
 
+	if (who != NULL) {
+		proto.env = who->env;
+		proto.caller = who->name;
+		audit_note(&proto.note, args);
+	}
 	memcpy(proto.id, r->id, sizeof(proto.id));
 	memcpy(proto.token, r->token, sizeof(proto.token));
 	buf_init(&state, LIMIT_REPLY);
@@ -374,6 +418,7 @@ start(struct request *r, const struct tool *t, struct json args)
 	if (call_start(r->m->calls, t, args, &proto, &err) == 0)
 		goto out;
 	rpc_batch_drop(&r->m->rpc, r->to.batch);
+	over(r->m, &proto, &err, false);
 	if (err.code == ERR_INPUT && result_is_tool(t))
 		result_failed(&r->m->rpc, r->m->rows, &r->to, &err);
 	else
@@ -461,6 +506,13 @@ dispatch(struct request *r)
 }
 
 static bool
+says_modern(const struct mcp *m)
+{
+	return m->http != NULL && m->http->version != NULL &&
+	    strcmp(m->http->version, MODERN_VERSION) >= 0;
+}
+
+static bool
 is_modern(const struct request *r)
 {
 	static const char *const keys[] = {
@@ -473,8 +525,7 @@ is_modern(const struct request *r)
 			return true;
 	if (strcmp(r->method, "server/discover") == 0)
 		return true;
-	return r->m->header != NULL && strcmp(r->method, "initialize") != 0 &&
-	    strcmp(r->m->header, MODERN_VERSION) >= 0;
+	return strcmp(r->method, "initialize") != 0 && says_modern(r->m);
 }
 
 static void
@@ -494,9 +545,69 @@ unsupported(struct request *r, struct json version)
 	raw = json_raw(version, &len);
 	jsonw_raw(&w, "requested", raw, len);
 	jsonw_end(&w);
+	r->m->status = 400;
 	rpc_error(&r->m->rpc, &r->to, NO_VERSION,
 	    "this protocol version is not supported", &data);
 	buf_free(&data);
+}
+
+/* As a field's value: plain, or =?base64?...?= where it must be. */
+static bool
+field_is(const char *field, struct json v)
+{
+	size_t len = strlen(field);
+	struct base64 b = { .n = 0 };
+	struct buf plain;
+	struct error err;
+	bool same;
+
+	if (len < 11 || strncmp(field, "=?base64?", 9) != 0 ||
+	    strcmp(field + len - 2, "?=") != 0)
+		return json_is(v, field);
+	buf_init(&plain, len);
+	buf_puts(&plain, "");
+	same = strpbrk(field, " \t") == NULL &&
+	    base64_decode(&b, field + 9, len - 11, &plain, &err) == 0 &&
+	    base64_decode_end(&b, &err) == 0 && buf_ok(&plain) &&
+	    plain.data != NULL && strlen(plain.data) == plain.len &&
+	    json_is(v, plain.data);
+	buf_free(&plain);
+	return same;
+}
+
+/* Two fields say again what is asked for, so that a proxy need not read it. */
+static bool
+names_ok(struct request *r)
+{
+	static const struct {
+		const char *method, *param;
+	} named[] = {
+		{ "tools/call", "name" }, { "prompts/get", "name" },
+		{ "resources/read", "uri" }, { "tasks/get", "taskId" },
+		{ "tasks/update", "taskId" }, { "tasks/cancel", "taskId" },
+	};
+	const struct mcp_http *h = r->m->http;
+	struct json v;
+
+	if (h == NULL)
+		return true;
+	if (h->method == NULL || strcmp(h->method, r->method) != 0) {
+		refuse(r, HEADER_MISMATCH, "Mcp-Method is not there or is not "
+		    "the method");
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+		if (strcmp(r->method, named[i].method) != 0)
+			continue;
+		v = json_get(r->params, named[i].param);
+		if (json_type(v) == JSON_NONE ? h->name == NULL :
+		    h->name != NULL && field_is(h->name, v))
+			continue;
+		refuse(r, HEADER_MISMATCH, "Mcp-Name is not there or is not "
+		    "params.%s", named[i].param);
+		return false;
+	}
+	return true;
 }
 
 /* The envelope of 2026-07-28, checked in the order of the reference SDKs. */
@@ -514,23 +625,24 @@ envelope_ok(struct request *r)
 	else if (json_type(r->client) != JSON_OBJECT)
 		refuse(r, RPC_PARAMS, "_meta: " META "clientCapabilities "
 		    "is required, an object");
-	else if (r->m->header != NULL && !json_is(version, r->m->header))
-		refuse(r, HEADER_MISMATCH, "MCP-Protocol-Version differs from "
-		    "_meta: " META "protocolVersion");
+	else if (r->m->http != NULL && (r->m->http->version == NULL ||
+	    !json_is(version, r->m->http->version)))
+		refuse(r, HEADER_MISMATCH, "MCP-Protocol-Version is not there "
+		    "or differs from _meta: " META "protocolVersion");
 	else if (!json_is(version, MODERN_VERSION))
 		unsupported(r, version);
 	else if (json_type(level) != JSON_NONE && r->log == -1)
 		refuse(r, RPC_PARAMS, "_meta: " META "logLevel is not one "
 		    "of the eight levels");
 	else
-		return true;
-	return false;
+		r->open = true;
+	return r->open && names_ok(r);
 }
 
 static bool
 header_ok(struct request *r)
 {
-	const char *h = r->m->header;
+	const char *h = r->m->http == NULL ? NULL : r->m->http->version;
 
 	if (h == NULL || strcmp(r->method, "initialize") == 0)
 		return true;
@@ -557,7 +669,7 @@ serve(struct request *r)
 		refuse(r, RPC_PARAMS, "_meta: must be an object");
 		return;
 	}
-	r->to.modern = is_modern(r);
+	r->m->modern = r->to.modern = is_modern(r);
 	if (r->to.modern ? !envelope_ok(r) : !header_ok(r))
 		return;
 	if (json_type(token) != JSON_NONE && !rpc_id(token, r->token)) {
@@ -597,8 +709,12 @@ message(struct mcp *m, struct json msg, struct rpc_to *to)
 	/* We ask nothing, so whatever this answers is none of ours. */
 	if (json_type(method) == JSON_NONE &&
 	    (json_type(json_get(msg, "result")) != JSON_NONE ||
-	    json_type(json_get(msg, "error")) != JSON_NONE))
+	    json_type(json_get(msg, "error")) != JSON_NONE)) {
+		if (says_modern(m))
+			malformed(m, to, RPC_REQUEST, "this answers nothing "
+			    "that was asked");
 		return;
+	}
 	if (json_type(id) == JSON_NONE && json_type(method) == JSON_STRING) {
 		notified(m, msg);
 		return;
@@ -636,8 +752,8 @@ array(struct mcp *m, struct json root, long ticket)
 {
 	struct rpc_to to = { .ticket = ticket, .id = "" };
 
-	if (!m->arrays && (m->header == NULL ||
-	    strcmp(m->header, "2025-03-26") != 0)) {
+	if (!m->arrays && (m->http == NULL || m->http->version == NULL ||
+	    strcmp(m->http->version, "2025-03-26") != 0)) {
 		malformed(m, &to, RPC_REQUEST, "batches are for revision "
 		    "2025-03-26 only");
 		return;
@@ -670,7 +786,7 @@ blank(const char *text, size_t len)
 
 void
 mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
-    const char *version)
+    const struct mcp_http *http)
 {
 	struct rpc_to to = { .ticket = ticket, .id = "" };
 	struct json_doc *doc;
@@ -682,9 +798,11 @@ mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
 		len -= 3;
 	}
 	m->begun = true;
-	if (blank(text, len))
+	m->modern = false;
+	m->status = 200;
+	if (blank(text, len) && http == NULL)
 		return;
-	m->header = version;
+	m->http = http;
 	doc = json_parse(text, len, &err);
 	if (doc == NULL)
 		malformed(m, &to, err.code == ERR_LIMIT ? RPC_REQUEST :
@@ -695,7 +813,7 @@ mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
 	else
 		message(m, json_root(doc), &to);
 	json_free(doc);
-	m->header = NULL;
+	m->http = NULL;
 }
 
 void
@@ -742,6 +860,30 @@ mcp_close(struct mcp *m)
 	calls_close(m->calls);
 	rpc_batch_free_all(&m->rpc);
 	free(m);
+}
+
+int
+mcp_status(const struct mcp *m)
+{
+	return m->status;
+}
+
+bool
+mcp_modern(const struct mcp *m)
+{
+	return m->modern;
+}
+
+bool
+mcp_waits(const struct mcp *m, long ticket)
+{
+	return calls_wait(m->calls, ticket);
+}
+
+void
+mcp_caller(struct mcp *m, const struct mcp_caller *who)
+{
+	m->who = who;
 }
 
 long

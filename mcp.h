@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct call;
 struct error;
 struct loop;
 struct mcp;
@@ -36,6 +37,7 @@ struct mcp_rows {
 /*
  * One message for the client, without a newline. ticket is that of the
  * message it answers or belongs to; last: nothing more comes for that ticket.
+ * len 0: it was cancelled, there is nothing to say.
  */
 typedef void mcp_send(void *arg, long ticket, const char *json, size_t len,
     bool last);
@@ -47,12 +49,39 @@ void mcp_close(struct mcp *m);
 /*
  * One message from the client, without its newline; borrowed. Whatever the
  * bytes are, this answers or stays silent as JSON-RPC says; it never fails.
- * version: the MCP-Protocol-Version header over HTTP, else NULL.
+ * http: NULL for a line.
  */
+struct mcp_http {
+	const char *version;	/* MCP-Protocol-Version; NULL: not there */
+	const char *method, *name;	/* Mcp-Method, Mcp-Name */
+	/* Any other field; NULL: not there. */
+	const char *(*field)(void *arg, const char *name);
+	void *arg;
+};
 void mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
-    const char *version);
+    const struct mcp_http *http);
 /* The client sent a message longer than LIMIT_MESSAGE; its text is gone. */
 void mcp_too_long(struct mcp *m, long ticket);
+/* Inside of mcp_send: the HTTP status that goes with this message. */
+int mcp_status(const struct mcp *m);
+/* Was the message that came last of 2026-07-28 or later? */
+bool mcp_modern(const struct mcp *m);
+/* Is an answer owed for this ticket? */
+bool mcp_waits(const struct mcp *m, long ticket);
+
+/*
+ * Who sends the messages that come from now on. Borrowed until mcp_close(), as
+ * calls keep env and name. over is told of every call that has ended: err is
+ * why it failed; cancelled: nothing was answered.
+ */
+struct mcp_caller {
+	void *env;		/* NULL: mcp_open()'s */
+	const char *name;
+	void (*over)(void *arg, const struct call *c, const struct error *err,
+	    bool cancelled);
+	void *arg;
+};
+void mcp_caller(struct mcp *m, const struct mcp_caller *who);
 /* Lines refused so far; past LIMIT_BAD_LINES the loop ends the connection. */
 long mcp_bad_lines(const struct mcp *m);
 

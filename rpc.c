@@ -135,8 +135,9 @@ rpc_batch_drop(struct rpc *r, struct batch *b)
 	if (!buf_ok(&b->out))
 		rpc_error(r, &to, RPC_INTERNAL, "the answers of this batch are "
 		    "larger than one message may be", NULL);
-	else if (b->out.len > 0)
-		r->send(r->arg, b->ticket, b->out.data, b->out.len, true);
+	else
+		r->send(r->arg, b->ticket, b->out.len > 0 ? b->out.data : "",
+		    b->out.len, true);
 	while (*at != b)
 		at = &(*at)->next;
 	*at = b->next;

@@ -23,7 +23,7 @@ enum {
 	RPC_PARAMS = -32602, RPC_INTERNAL = -32603,
 };
 
-/* Without a newline. last: nothing more comes for that ticket. */
+/* As mcp_send (mcp.h). */
 typedef void rpc_send(void *arg, long ticket, const char *json, size_t len,
     bool last);
 

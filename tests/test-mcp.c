@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../audit.h"
 #include "fake-loop.h"
 #include "fake-tools.h"
 
@@ -56,8 +57,10 @@
 	"," TOOL("needs", "Needs", "},", "") "," TOOL("big", "Is big", "},", "") "]"
 
 static struct mcp *mcp;
+/* Fields of the next message, where it has a version. */
+static const char *method, *name;
 static struct buf sent;
-static long lasts, ticket;
+static long lasts, silences, ticket;
 
 static void
 on_send(void *arg, long t, const char *json, size_t len, bool last)
@@ -66,6 +69,12 @@ on_send(void *arg, long t, const char *json, size_t len, bool last)
 	struct json_doc *doc = json_parse(json, len, &err);
 
 	ck_assert_ptr_eq(arg, &sent);
+	if (len == 0) {
+		json_free(doc);
+		ck_assert(last);
+		silences++;
+		return;
+	}
 	ck_assert_msg(doc != NULL, "%s: %.*s", err.text, (int)len, json);
 	ck_assert_ptr_null(memchr(json, '\n', len));
 	ck_assert_int_le(t, ticket);
@@ -81,7 +90,7 @@ set_up(void)
 	struct error err;
 
 	buf_init(&sent, 16 << 20);
-	lasts = ticket = 0;
+	lasts = silences = ticket = 0;
 	fake_now = 1000;
 	mcp = mcp_open(NULL, &fake_rows, NULL, on_send, &sent, &err);
 	ck_assert_ptr_nonnull(mcp);
@@ -100,10 +109,12 @@ static void
 say(const char *text, size_t len, const char *version)
 {
 	char *copy = malloc(len > 0 ? len : 1);
+	struct mcp_http http = { .version = version, .method = method,
+	    .name = name };
 
 	ck_assert_ptr_nonnull(copy);
 	memcpy(copy, text, len);
-	mcp_message(mcp, copy, len, ++ticket, version);
+	mcp_message(mcp, copy, len, ++ticket, version == NULL ? NULL : &http);
 	free(copy);
 }
 
@@ -533,37 +544,132 @@ START_TEST(answers_for_a_message_whose_text_is_gone)
 }
 END_TEST
 
-/* --- the header of HTTP -------------------------------------------------------- */
+/* --- HTTP ---------------------------------------------------------------------- */
+
+#define OTHER(what) ERR("1", "-32020", what)
+#define NO_NAME OTHER("Mcp-Name is not there or is not params.name")
 
 static const struct {
-	const char *version, *in, *out;
+	const char *version, *method, *name, *in, *out;
+	int status;
 } headers[] = {
-	{ "2025-06-18", REQ("1", "ping", ""), RES("1", "") },
-	{ "2025-03-26", "[" REQ("1", "ping", "") "]", "[" RES("1", "") "]" },
-	{ "2025-06-18", "[" REQ("1", "ping", "") "]",
-	    ANON("-32600", "batches are for revision 2025-03-26 only") },
-	{ "1999-01-01", REQ("1", "ping", ""), ERR("1", "-32600",
-	    "MCP-Protocol-Version: 1999-01-01 is not supported") },
-	{ "2026-07-28", REQ("1", "tools/call", NEW "," ECHO("e")),
-	    RES("1", DONE ECHOED("e")) },
-	{ "2025-06-18", REQ("1", "tools/call", NEW "," ECHO("e")),
-	    ERR("1", "-32020", "MCP-Protocol-Version differs from _meta: " P
-	    "protocolVersion") },
-	{ "2026-07-28", REQ("1", "tools/list", ""), ERR("1", "-32602",
-	    "_meta: " P "protocolVersion is required, a string") },
-	{ "2027-01-01", REQ("1", "tools/list", "\"_meta\":{\"" P
+	{ "2025-06-18", NULL, NULL, REQ("1", "ping", ""), RES("1", ""), 200 },
+	{ "2025-03-26", NULL, NULL, "[" REQ("1", "ping", "") "]",
+	    "[" RES("1", "") "]", 200 },
+	{ "2025-06-18", NULL, NULL, "[" REQ("1", "ping", "") "]",
+	    ANON("-32600", "batches are for revision 2025-03-26 only"), 400 },
+	{ "1999-01-01", NULL, NULL, REQ("1", "ping", ""), ERR("1", "-32600",
+	    "MCP-Protocol-Version: 1999-01-01 is not supported"), 400 },
+	{ "2025-06-18", NULL, NULL, REQ("1", "nope", ""),
+	    ERR("1", "-32601", "Method not found: nope"), 200 },
+	{ "2025-06-18", NULL, NULL, "", ANON("-32700", "not JSON: the text "
+	    "ends too early, at byte 0"), 400 },
+	{ "2025-06-18", NULL, NULL, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":"
+	    "{}}", "", 200 },
+	{ "2026-07-28", NULL, NULL, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":"
+	    "{}}", ANON("-32600", "this answers nothing that was asked"), 400 },
+	{ "2026-07-28", "tools/call", "echo", REQ("1", "tools/call", NEW ","
+	    ECHO("e")), RES("1", DONE ECHOED("e")), 200 },
+	{ "2026-07-28", "tools/call", "=?base64?ZWNobw==?=",
+	    REQ("1", "tools/call", NEW "," ECHO("e")),
+	    RES("1", DONE ECHOED("e")), 200 },
+	{ "2026-07-28", "tools/call", "=?base64?ZWNobw=?=",
+	    REQ("1", "tools/call", NEW "," ECHO("e")), NO_NAME, 400 },
+	{ "2026-07-28", "tools/call", "=?base64?ZWNo bw==?=",
+	    REQ("1", "tools/call", NEW "," ECHO("e")), NO_NAME, 400 },
+	{ "2026-07-28", "tools/call", "=?base64?" "?=",
+	    REQ("1", "tools/call", NEW "," ECHO("e")), NO_NAME, 400 },
+	{ "2026-07-28", "tools/call", "Echo",
+	    REQ("1", "tools/call", NEW "," ECHO("e")), NO_NAME, 400 },
+	{ "2026-07-28", "tools/call", NULL,
+	    REQ("1", "tools/call", NEW "," ECHO("e")), NO_NAME, 400 },
+	{ "2026-07-28", "tools/call", "echo", REQ("1", "tools/call", NEW),
+	    NO_NAME, 400 },
+	{ "2026-07-28", "tools/list", "echo",
+	    REQ("1", "tools/call", NEW "," ECHO("e")),
+	    OTHER("Mcp-Method is not there or is not the method"), 400 },
+	{ "2026-07-28", NULL, "echo", REQ("1", "tools/call", NEW ","
+	    ECHO("e")), OTHER("Mcp-Method is not there or is not the method"),
+	    400 },
+	{ "2026-07-28", "nope", NULL, REQ("1", "nope", NEW),
+	    ERR("1", "-32601", "Method not found: nope"), 404 },
+	{ "2026-07-28", "resources/read", "bad", REQ("1", "resources/read", NEW
+	    ",\"uri\":\"bad\""), ERR("1", "-32602", "uri is bad"), 200 },
+	{ "2026-07-28", "tools/call", "needs", REQ("1", "tools/call", NEW ","
+	    "\"name\":\"needs\""), ERR_DATA("1", "-32021", "needs needs a "
+	    "client with the capability \\\"sampling\\\"",
+	    "\"requiredCapabilities\":{\"sampling\":{}}"), 400 },
+	{ "2025-06-18", NULL, NULL, REQ("1", "tools/call", NEW "," ECHO("e")),
+	    OTHER("MCP-Protocol-Version is not there or differs from _meta: " P
+	    "protocolVersion"), 400 },
+	{ "2026-07-28", NULL, NULL, REQ("1", "tools/list", ""), ERR("1",
+	    "-32602", "_meta: " P "protocolVersion is required, a string"),
+	    400 },
+	{ "2027-01-01", NULL, NULL, REQ("1", "tools/list", "\"_meta\":{\"" P
 	    "protocolVersion\":\"2027-01-01\",\"" P "clientCapabilities\":"
 	    "{}}"), ERR_DATA("1", "-32022", "this protocol version is not "
 	    "supported", "\"supported\":[\"2026-07-28\"],\"requested\":"
-	    "\"2027-01-01\"") },
-	{ "2026-07-28", REQ("1", "initialize", "\"protocolVersion\":"
-	    "\"2026-07-28\""), INITIALIZED("1", "2025-11-25") },
+	    "\"2027-01-01\""), 400 },
+	{ "2026-07-28", NULL, NULL, REQ("1", "initialize",
+	    "\"protocolVersion\":\"2026-07-28\""),
+	    INITIALIZED("1", "2025-11-25"), 200 },
 };
 
-START_TEST(holds_the_header_against_the_message)
+START_TEST(holds_the_headers_against_the_message)
 {
+	method = headers[_i].method;
+	name = headers[_i].name;
 	say(headers[_i].in, strlen(headers[_i].in), headers[_i].version);
 	ck_assert_str_eq(heard(), headers[_i].out);
+	ck_assert_int_eq(mcp_status(mcp), headers[_i].status);
+}
+END_TEST
+
+START_TEST(says_when_a_cancelled_call_is_over)
+{
+	say_lines(REQ("1", "tools/call", NEW ",\"name\":\"hold\""));
+	ck_assert(mcp_modern(mcp));
+	ck_assert(mcp_waits(mcp, ticket));
+	ck_assert(!mcp_waits(mcp, ticket + 1));
+	mcp_cancel_ticket(mcp, ticket);
+	ck_assert(!mcp_waits(mcp, ticket));
+	ck_assert_str_eq(heard(), "");
+	ck_assert_int_eq(silences, 1);
+}
+END_TEST
+
+static void
+on_over(void *arg, const struct call *c, const struct error *err,
+    bool cancelled)
+{
+	struct buf *out = arg;
+
+	buf_puts(out, out->len > 0 ? "\n" : "");
+	audit_line(out, c, err, cancelled, 5);
+}
+
+START_TEST(tells_of_every_call_that_is_over)
+{
+	struct buf lines;
+	int env = 0;
+	struct mcp_caller who = { &env, "uid-7", on_over, &lines };
+
+	buf_init(&lines, 4096);
+	mcp_caller(mcp, &who);
+	say_lines(REQ("1", "tools/call", NEW "," ECHO("e")) "\n"
+	    REQ("2", "tools/call", NEW ",\"name\":\"fail\"") "\n"
+	    REQ("3", "tools/call", NEW ",\"name\":\"echo\",\"arguments\":{"
+	    "\"namespace\":\"a b=c\",\"command\":\"id\"}") "\n"
+	    REQ("4", "tools/call", NEW ",\"name\":\"hold\"") "\n"
+	    NOTE("notifications/cancelled", "\"requestId\":4"));
+	ck_assert_str_eq(lines.data,
+	    "audit: caller=uid-7 tool=echo verdict=ok bytes=12 ms=5\n"
+	    "audit: caller=uid-7 tool=fail verdict=lost bytes=13 ms=5\n"
+	    "audit: caller=uid-7 tool=echo namespace=a?b?c verdict=input "
+	    "bytes=0 ms=5 command=sha256:a56145270ce6b3bebd1dd012b73948677dd618"
+	    "d496488bc608a3cb43ce3547dd\n"
+	    "audit: caller=uid-7 tool=hold verdict=cancelled bytes=0 ms=5");
+	buf_free(&lines);
 }
 END_TEST
 
@@ -677,8 +783,10 @@ main(void)
 	tcase_add_test(t, gives_up_what_runs_when_the_input_ends);
 	tcase_add_test(t, answers_one_call_too_many_with_a_reason);
 	tcase_add_test(t, answers_for_a_message_whose_text_is_gone);
-	tcase_add_loop_test(t, holds_the_header_against_the_message, 0,
+	tcase_add_loop_test(t, holds_the_headers_against_the_message, 0,
 	    COUNT(headers));
+	tcase_add_test(t, says_when_a_cancelled_call_is_over);
+	tcase_add_test(t, tells_of_every_call_that_is_over);
 	tcase_add_test(t, gets_its_state_back_with_the_answers);
 	tcase_add_test(t, takes_no_state_for_another_request);
 	tcase_add_test(t, takes_no_state_that_was_changed);

@@ -25,7 +25,7 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 
 	(void)last;
 	/* Only a batch of many may be more than we would read ourselves. */
-	assert(doc != NULL || err.code == ERR_LIMIT);
+	assert(len == 0 || doc != NULL || err.code == ERR_LIMIT);
 	assert(memchr(json, '\n', len) == NULL);
 	assert(ticket > 0 && ticket <= *highest);
 	json_free(doc);
@@ -34,10 +34,16 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 static void
 line(struct mcp *m, const char *text, size_t len, long ticket)
 {
+	static const struct mcp_http old = { .version = "2025-03-26" };
+	static const struct mcp_http new = { .version = "2026-07-28",
+	    .method = "tools/call", .name = "=?base64?ZWNobw==?=" };
+
 	if (len >= 2 && text[0] == 1)
 		fake_pass(256L * (unsigned char)text[1]);
 	else if (len >= 1 && text[0] == 2)
-		mcp_message(m, text + 1, len - 1, ticket, "2025-03-26");
+		mcp_message(m, text + 1, len - 1, ticket, &old);
+	else if (len >= 1 && text[0] == 3)
+		mcp_message(m, text + 1, len - 1, ticket, &new);
 	else
 		mcp_message(m, text, len, ticket, NULL);
 }

@@ -191,6 +191,9 @@ install: all
 		sed 's|/usr/local/bin/|$(BINDIR)/|' $$f >$$d/$${f##*/} && \
 		chmod 644 $$d/$${f##*/} || exit 1; \
 	done
+	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d
+	install -m 644 systemd/mcp-sandbox.sysusers \
+	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/mcp-sandbox.conf
 
 clean:
 	rm -rf build mcp-sandbox mcp-sandbox-agent

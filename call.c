@@ -161,8 +161,10 @@ give_up(struct call *c)
 {
 	c->deadline_ms = LONG_MAX;
 	if (c->left[0] == '\0') {
-		call_left(c, "what %s made; its removal was not confirmed",
-		    c->tool->name);
+		if (c->holds[0] == '\0')
+			call_holds(c, "what %s made", c->tool->name);
+		call_left(c, "%.200s; its removal was not confirmed",
+		    c->holds);
 		c->late = true;
 	}
 	answer_failure(c);
@@ -569,6 +571,18 @@ bool
 call_can(const struct call *c, const char *capability)
 {
 	return json_type(json_path(c->client, capability)) == JSON_OBJECT;
+}
+
+void
+call_holds(struct call *c, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(c->holds, sizeof(c->holds), fmt, ap);
+	va_end(ap);
+	utf8_clean(c->holds, n >= 0 && (size_t)n >= sizeof(c->holds));
 }
 
 void

@@ -82,6 +82,7 @@ struct call {
 	struct loop_timer *timer;
 	long timer_ms;
 	char left[256];			/* what stays in the cluster, or "" */
+	char holds[256];		/* what would, as call_holds() said */
 };
 
 /* For tools. */
@@ -112,6 +113,10 @@ void call_log(struct call *c, const char *level, const char *text);
  */
 void call_ask(struct call *c, const char *requests, const char *state);
 bool call_can(const struct call *c, const char *capability);	/* start() */
+/* What is in the cluster until stop() has removed it: named when that takes
+ * too long. */
+void call_holds(struct call *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 /* This could not be removed: logged, and the exit status becomes 2. */
 void call_left(struct call *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -613,6 +613,18 @@ k8s_cancel(struct k8s_op *op)
 		op_free(op);
 }
 
+/* A 404 without a Status: it is the whole API that is not there. */
+static void
+not_served(const char *path, struct error *err)
+{
+	struct part p[4];
+
+	if (split(path, p, 4) == 4 && part_is(p[0], "apis"))
+		error_set(err, ERR_CLUSTER, "the cluster does not serve "
+		    "%.*s/%.*s: what brings it has to be installed",
+		    p[1].len, p[1].s, p[2].len, p[2].s);
+}
+
 /* reply's err is replaced by ours. */
 static void
 finish(struct k8s_op *op, const struct event *reply)
@@ -625,6 +637,8 @@ finish(struct k8s_op *op, const struct event *reply)
 	ev.reason = reason;
 	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
 		k8s_explain(reply, &err, reason, sizeof(reason));
+		if (ev.status == 404 && reason[0] == '\0')
+			not_served(op->path, &err);
 		if (op->tries > 0)
 			error_wrap(&err, "tried %d times", op->tries + 1);
 		k8s_describe(op->method, op->path, what, sizeof(what));

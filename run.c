@@ -23,15 +23,19 @@ enum {
 
 /*
  * scan SIGNAL: to every process that carries the mark $m, and to their
- * descendants. Only builtins, so it works in the barest image; read drops the
- * NULs of environ, and a zombie's is empty. n is how many there were.
+ * descendants. Only builtins are needed, so it works in the barest image, but
+ * read(1) takes byte by byte, so grep helps where there is one. read drops
+ * the NULs of environ, and a zombie's is empty. n is how many there were.
  */
 #define SCAN								\
 	"scan() { g=$1 n=0 all=' ' more=1\n"				\
-	"for p in /proc/[0-9]*; do\n"					\
+	"if type grep >/dev/null; then\n"				\
+	"for p in $(grep -l MCP_SANDBOX_RUN=$m /proc/[0-9]*/environ); do\n" \
+	"p=${p%/environ}; all=\"$all${p#/proc/} \"; done\n"		\
+	"else for p in /proc/[0-9]*; do\n"				\
 	"while IFS= read -r l || [ -n \"$l\" ]; do case $l in\n"	\
 	"*MCP_SANDBOX_RUN=$m*) all=\"$all${p#/proc/} \"; break;; esac\n" \
-	"done <$p/environ; done\n"					\
+	"done <$p/environ; done; fi\n"					\
 	"while [ $more = 1 ]; do more=0; for p in /proc/[0-9]*; do\n"	\
 	"q=${p#/proc/}; case $all in *\" $q \"*) continue;; esac\n"	\
 	"IFS= read -r l <$p/stat || continue; set -- ${l##*) }\n"	\
@@ -111,7 +115,7 @@ struct run {
 	struct loop_timer *timer;
 	struct error why;		/* why it is being ended */
 	struct buf told;		/* what the killer printed */
-	bool main_over, quick;
+	bool begun, main_over, quick;
 
 	char mark[33];
 	char *command, *cwd, *input;
@@ -284,6 +288,11 @@ end_it(struct run *r, enum error_code code, const char *text)
 		fail_later(r, &r->why);
 		return;
 	}
+	/* What is dropped before it begins never does, or has its mark. */
+	if (!r->begun) {
+		program_close(&r->main);
+		r->main_over = true;
+	}
 	r->state = RUN_KILL;
 	if (program_start(r, &r->killer, &s, on_killer, &err) == -1)
 		after_kill(r);
@@ -321,6 +330,7 @@ on_main(void *arg, const struct event *ev)
 {
 	struct run *r = arg;
 
+	r->begun |= ev->type == EVENT_OPEN;
 	if (ev->type == EVENT_OPEN && r->main.exec != NULL &&
 	    r->input_len > 0) {
 		exec_on_room(r->main.exec, feed, r);

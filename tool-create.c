@@ -220,7 +220,7 @@ post(struct call *c, const struct event *ev, struct error *err)
 	struct buf path;
 	enum step step;
 
-	if (ev->err != NULL && ev->status == 404) {
+	if (ev->err != NULL && ev->err->code == ERR_GONE) {
 		error_set(err, ERR_GONE, "SandboxWarmPool requested does not "
 		    "exist: '%s' in namespace '%s'. Ask for one that does, or "
 		    "have it created", s->pool, s->namespace);
@@ -236,6 +236,7 @@ post(struct call *c, const struct event *ev, struct error *err)
 	s->state = CREATE_POST;
 	s->until_ms = mono_ms() + (s->ready_ms > 0 ? s->ready_ms : 0);
 	s->made = true;
+	call_holds(c, "maybe sandbox claim %s/%s", s->namespace, s->name);
 	step = send_request(c, "POST", path.data, s->body.data, err);
 	s->made = step == STEP_WAIT;
 	buf_free(&path);
@@ -288,6 +289,7 @@ posted(struct call *c, const struct event *ev, struct error *err)
 	(void)snprintf(s->uid, sizeof(s->uid), "%s", s->claim.uid);
 	(void)snprintf(s->version, sizeof(s->version), "%s",
 	    s->claim.version);
+	call_holds(c, "sandbox claim %s/%s", s->namespace, s->name);
 	return watch(c, err);
 }
 

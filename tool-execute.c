@@ -175,6 +175,8 @@ begin(struct call *c, const struct event *ev, struct error *err)
 		error_set(err, ERR_SYSTEM, "out of memory");
 		return STEP_FAIL;
 	}
+	call_holds(c, "maybe a command in sandbox claim %s/%s",
+	    e->h.namespace, e->h.name);
 	buf_free(&e->command);
 	buf_free(&e->input);
 	buf_free(&e->vars);

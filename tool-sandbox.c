@@ -273,6 +273,7 @@ delete_next(struct call *c, const struct event *ev, struct error *err)
 	buf_init(&body, 1024);
 	claim_path(&path, d->h.namespace, d->h.name);
 	claim_delete_body(&body, claim.uid);
+	call_holds(c, "sandbox claim %s/%s", d->h.namespace, d->h.name);
 	d->h.op = k8s_send(env->k8s, "DELETE", path.data, body.data, 0,
 	    call_event, c);
 	buf_free(&path);

@@ -91,9 +91,21 @@ web_open(struct loop *l, struct error *err)
 	return w;
 }
 
+/*
+ * What waits for a connection to show that it is HTTP/2 (PIPEWAIT) waits for
+ * its first answer: when whoever opened it leaves without one, it is of no
+ * use to anybody any more.
+ */
 static void
 leave(struct web_op *op)
 {
+	long opened = 0;
+
+	if (op->added && !op->answered)
+		curl_easy_getinfo(op->set.easy, CURLINFO_NUM_CONNECTS,
+		    &opened);
+	if (opened > 0)
+		curl_easy_setopt(op->set.easy, CURLOPT_FORBID_REUSE, 1L);
 	if (op->added)
 		curl_multi_remove_handle(loop_multi(op->web->loop),
 		    op->set.easy);

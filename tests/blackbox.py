@@ -17,8 +17,6 @@ LIST = {"method": "^GET$", "path": CLAIMS + r"\?labelSelector"}
 GET = {"method": "^GET$", "path": CLAIMS + "/"}
 DELETE = {"method": "^DELETE$", "path": CLAIMS + "/"}
 EXEC = {"method": "^GET$", "path": "/exec\\?"}
-# The script that ends a command, where there is no sandboxd to run it.
-KILLER = {"method": "^GET$", "path": "/exec\\?.*scan%20TERM"}
 FORWARD = {"method": "^GET$", "path": "/portforward"}
 
 not_sanitized = pytest.mark.skipif(
@@ -104,6 +102,14 @@ class Box:
 
 def claims(standin):
     return [o["metadata"]["name"] for o in standin.objects("SandboxClaim")]
+
+
+def expire(standin, claim):
+    """Its shutdownTime is over; the policy was ours."""
+    lifecycle = standin.claim(claim)["spec"]["lifecycle"]
+    assert lifecycle["shutdownPolicy"] == "Delete"
+    standin.patch_claim(claim, {"spec": {"lifecycle": {
+        "shutdownTime": "2026-01-01T00:00:00Z"}}})
 
 
 def no_claims(standin):

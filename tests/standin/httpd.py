@@ -10,7 +10,7 @@ import asyncio
 import json
 from urllib.parse import parse_qsl, unquote
 
-MAX_HEAD = 64 * 1024
+MAX_HEAD = 1024 * 1024            # as Go's net/http
 MAX_BODY = 3 * 1024 * 1024
 PHRASES = {101: "Switching Protocols", 200: "OK", 201: "Created",
            202: "Accepted", 400: "Bad Request", 401: "Unauthorized",

@@ -43,7 +43,26 @@
 	X(LIMIT_PROGRESS_MS, 4000, "ms", "between progress messages")	\
 	X(LIMIT_STOP_MS, 30000, "ms", "to clean up after a call")	\
 	X(LIMIT_DRAIN_MS, 1800, "ms", "to clean up when the input ends") \
-	X(LIMIT_SETUP_MS, 10000, "ms", "from start to the first byte read")
+	X(LIMIT_SETUP_MS, 10000, "ms", "from start to the first byte read") \
+	X(LIMIT_AGENT_HEAD, 8L << 10, "bytes", "header fields sent to the agent") \
+	X(LIMIT_AGENT_BODY, 1L << 20, "bytes", "a request to the agent, files apart") \
+	X(LIMIT_AGENT_CONNS, 64, "connections", "of the agent at once")	\
+	X(LIMIT_AGENT_QUEUE, 16, "commands", "waiting for the agent's shell") \
+	X(LIMIT_AGENT_BACKGROUND, 32, "commands", "in the agent's background") \
+	X(LIMIT_AGENT_RUNS, 64, "commands", "whose output the agent keeps") \
+	X(LIMIT_AGENT_OUTPUT, 1L << 20, "bytes", "of a stream in the agent's answer") \
+	X(LIMIT_AGENT_READ, 4L << 20, "bytes", "of output read from the agent at once") \
+	X(LIMIT_AGENT_MEMORY, 64L << 10, "bytes", "of a stream before it goes to a file") \
+	X(LIMIT_AGENT_SPOOL, 64L << 20, "bytes", "of a stream kept by the agent") \
+	X(LIMIT_AGENT_SPOOLS, 256L << 20, "bytes", "of output kept by the agent") \
+	X(LIMIT_AGENT_TAIL, 512L << 10, "bytes", "of a longer stream's end")	\
+	X(LIMIT_AGENT_LATE, 8L << 10, "bytes", "of stderr between two commands") \
+	X(LIMIT_AGENT_LISTING, 8L << 20, "bytes", "a listing by the agent")	\
+	X(LIMIT_AGENT_REQUEST_MS, 10000, "ms", "for a request to the agent") \
+	X(LIMIT_AGENT_PIECE_MS, 30000, "ms", "between two pieces of a file") \
+	X(LIMIT_AGENT_CONN_MS, 60000, "ms", "an idle connection of the agent") \
+	X(LIMIT_AGENT_TIMEOUT, 86400, "seconds", "a command in the agent")	\
+	X(LIMIT_AGENT_DRAIN_MS, 10000, "ms", "for a command when the agent ends")
 
 enum {
 #define X(name, value, unit, what) name = value,

@@ -34,6 +34,8 @@ struct link {
 	char namespace[64], sandbox[254];
 	char address[64];	/* the pod's, to see that it changed; never shown */
 	char pod[254], container[254];
+	char host[256];		/* its DNS name, where that is the way */
+	char ip[48];		/* what is dialled: the pod's, the name's */
 	enum runtime runtime;
 	struct tunnel *tunnel[2];
 	struct sandboxd_port grpc;	/* url "": no way there */
@@ -45,7 +47,8 @@ struct link {
 	struct link *next;
 };
 
-struct links *links_open(const struct env *env);	/* NULL: no memory */
+/* Before the confinement: a router's files are read. NULL: err. */
+struct links *links_open(const struct env *env, struct error *err);
 void links_close(struct links *ls);
 
 /*
@@ -67,8 +70,8 @@ void link_forget(struct link *l);
  * Aim req at path (begins with '/', percent-encoded) on l->rest: its URL,
  * socket, TLS, and after the fields that req has, the router's. timeout_ms:
  * the whole call's, for X-Sandbox-Timeout; 0: not said. All of it lives until
- * link_unaim(), which may come right after web_send(). A POST is sent on a
- * fresh connection, so that nothing repeats it.
+ * link_unaim(), which may come right after web_send(). A POST goes on a
+ * connection that is surely alive, so that nothing is in doubt after it.
  */
 struct link_aim {
 	struct buf url, token;

@@ -209,8 +209,8 @@ cluster_open(struct server *s, struct error *err)
 	    (e->web = web_open(e->loop, err)) == NULL ||
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
 		return -1;
-	if ((e->links = links_open(e)) == NULL)
-		return error_set(err, ERR_SYSTEM, "out of memory");
+	if ((e->links = links_open(e, err)) == NULL)
+		return -1;
 	return session_open(s, err);
 }
 
@@ -232,21 +232,29 @@ forget_setup(void)
 static int
 confine(struct server *s, struct error *err)
 {
-	/* The folder: a rule sticks to an inode, and a rotated token is a new
-	 * file. */
-	char folder[4096] = "";
-	const char *paths[] = { NULL, NULL };
+	const char *const tokens[] = { s->kc.token_file,
+	    s->config.router_token };
+	char folders[2][4096];
+	const char *paths[] = { NULL, NULL, NULL };
 	struct sandbox box = { .read_paths = paths,
 	    .debug = s->config.debug_sandbox };
 	struct sandbox_state state;
+	size_t n = 0;
 	char *slash;
 
-	if (s->kc.token_file != NULL) {
-		(void)snprintf(folder, sizeof(folder), "%s",
-		    s->kc.token_file);
-		if ((slash = strrchr(folder, '/')) != NULL)
-			slash[slash == folder] = '\0';
-		paths[0] = folder;
+	/* The folder: a rule sticks to an inode, and a rotated token is a new
+	 * file. */
+	for (size_t i = 0; i < 2; i++) {
+		if (tokens[i] == NULL)
+			continue;
+		(void)snprintf(folders[n], sizeof(folders[n]), "%s",
+		    tokens[i]);
+		if ((slash = strrchr(folders[n], '/')) != NULL)
+			slash[slash == folders[n]] = '\0';
+		else
+			(void)snprintf(folders[n], sizeof(folders[n]), ".");
+		paths[n] = folders[n];
+		n++;
 	}
 
 	forget_setup();

@@ -6,19 +6,25 @@
 
 #include "buf.h"
 #include "env.h"
+#include "config.h"
 #include "error.h"
 #include "exec.h"
+#include "legacy.h"
 #include "budget.h"
 #include "link.h"
 #include "loop.h"
+#include "mono.h"
 #include "run.h"
 #include "sandboxd.h"
+#include "web.h"
 
 enum {
 	WATCHDOG_S = 5,		/* the pod's own time limit comes this later */
 	KILL_MS = 12 * 1000,	/* for the script that ends a command */
 	LINGER_MS = 3 * 1000,	/* for the end of what was killed to arrive */
-	ENV_MAX = 256,
+	LEGACY_WATCHDOG_S = 2,	/* there it may be the only one to end it */
+	PIECE = 100 * 1000,	/* of input in an argument (MAX_ARG_STRLEN) */
+	PIECES = 16,
 };
 
 /*
@@ -53,28 +59,38 @@ static const char killer[] = SCAN
 	"scan 0; echo $n\n";
 
 /*
- * Arguments: mark, seconds, folder, bytes of input, command, NAME=value ...
- * The command writes into two pipes that have names for a moment; a pump
- * each carries on. When the command has ended, the pumps have one second to
- * follow, whoever still holds the other side. head ends the input, which
- * v4.channel.k8s.io can't.
- *
  * The watchdog counts for the case that we are gone; it is not marked. It
  * ends by itself when the sleep it waits for is killed, so that nothing is
  * orphaned: PID 1 may not reap. A trap in its place would be lost now and then
  * between two commands of busybox's shell.
  */
+#define WATCH								\
+	"up() { IFS= read -r l </proc/$1/stat && l=${l##*) } &&\n"	\
+	"[ \"${l%%\"${l#?}\"}\" != Z ]; } 2>/dev/null\n"		\
+	"off() { k=0; while up $1; do for p in /proc/[0-9]*; do\n"	\
+	"IFS= read -r l <$p/stat || continue; l=${l##*) }; l=${l#* }\n"	\
+	"[ ${l%% *} = $1 ] && kill ${p#/proc/}; done\n"			\
+	"k=$((k+1)); [ $k -lt 40 ] || kill $1; done; wait $1; } 2>/dev/null\n" \
+	"{ { sleep $t && scan KILL; } & } </dev/null >/dev/null 2>&1; w=$!\n"
+
+/* The pumps' end, when the command has ended. */
+#define FOLLOW								\
+	"k=0; while { up $a || up $b; } && [ $k -lt 20 ]; do\n"		\
+	"k=$((k+1)); [ $k -lt 4 ] || sleep 0.05 || sleep 1; done\n"	\
+	"kill $a $b; wait $a $b; fi\n"
+
+/*
+ * Arguments: mark, seconds, folder, bytes of input, command, NAME=value ...
+ * The command writes into two pipes that have names for a moment; a pump
+ * each carries on. When the command has ended, the pumps have one second to
+ * follow, whoever still holds the other side. head ends the input, which
+ * v4.channel.k8s.io can't.
+ */
 static const char wrapper[] = SCAN
 	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5\n"
 	"for v; do export \"$v\"; done\n"
 	"[ -z \"$d\" ] || cd \"$d\" || exit 125\n"
-	"up() { IFS= read -r l </proc/$1/stat && l=${l##*) } &&\n"
-	"[ \"${l%%\"${l#?}\"}\" != Z ]; } 2>/dev/null\n"
-	"off() { k=0; while up $1; do for p in /proc/[0-9]*; do\n"
-	"IFS= read -r l <$p/stat || continue; l=${l##*) }; l=${l#* }\n"
-	"[ ${l%% *} = $1 ] && kill ${p#/proc/}; done\n"
-	"k=$((k+1)); [ $k -lt 40 ] || kill $1; done; wait $1; } 2>/dev/null\n"
-	"{ { sleep $t && scan KILL; } & } </dev/null >/dev/null 2>&1; w=$!\n"
+	WATCH
 	"for f in /dev/shm /tmp /var/tmp .; do f=$f/.mcp-sandbox-$m\n"
 	"(umask 077; mkfifo \"$f.1\" \"$f.2\") 2>/dev/null && break; f=; done\n"
 	"if [ -n \"$f\" ]; then\n"
@@ -86,9 +102,50 @@ static const char wrapper[] = SCAN
 	"else head -c $i | \"$@\" >&8 2>&9 8>&- 9>&-; fi; r=$?\n"
 	"unset MCP_SANDBOX_RUN; exec 8>&- 9>&-\n"
 	"if [ -n \"$f\" ]; then\n"
-	"k=0; while { up $a || up $b; } && [ $k -lt 20 ]; do\n"
-	"k=$((k+1)); [ $k -lt 4 ] || sleep 0.05 || sleep 1; done\n"
-	"kill $a $b; wait $a $b; fi\n"
+	FOLLOW
+	"off $w; exit $r\n";
+
+/*
+ * The same for the legacy runtime, which has no input and passes on nothing
+ * but UTF-8: mark, seconds, folder, count of pieces of input, command, the
+ * pieces as printf(1) wants them, NAME=value ... The output goes through
+ * base64 where the image has it, behind a first line that says so (legacy.h);
+ * the pumps are apart from it, so that it can end in order.
+ */
+static const char legacy_wrapper[] = SCAN
+	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5; k=$i\n"
+	"for v; do [ $k -gt 0 ] && k=$((k-1)) || export \"$v\"; done\n"
+	"[ -z \"$d\" ] || cd \"$d\" 2>/dev/null || { echo \"$m cat\"\n"
+	"printf '%s cat\\ncd: no such folder: %s\\n' $m \"$d\" >&2\n"
+	"exit 125; }\n"
+	WATCH
+	"for f in /dev/shm /tmp /var/tmp .; do f=$f/.mcp-sandbox-$m\n"
+	"(umask 077; mkfifo \"$f.1\" \"$f.2\" \"$f.3\" \"$f.4\") 2>/dev/null "
+	"&& break; f=; done\n"
+	"e=cat; [ -z \"$f\" ] || ! type base64 >/dev/null 2>&1 || e=base64\n"
+	"echo \"$m $e\"; echo \"$m $e\" >&2\n"
+	"if [ $e = base64 ]; then\n"
+	"base64 <\"$f.3\" & x=$!; base64 <\"$f.4\" >&2 & y=$!\n"
+	"exec 6>\"$f.3\" 7>\"$f.4\"\n"
+	"cat <\"$f.1\" >&6 7>&- & a=$!; cat <\"$f.2\" >&7 6>&- & b=$!\n"
+	"exec 8>\"$f.1\" 9>\"$f.2\" 6>&- 7>&-\n"
+	"elif [ -n \"$f\" ]; then\n"
+	"cat <\"$f.1\" & a=$!; cat <\"$f.2\" >&2 & b=$!\n"
+	"exec 8>\"$f.1\" 9>\"$f.2\"\n"
+	"else exec 8>&1 9>&2; fi\n"
+	"[ -z \"$f\" ] || rm -f \"$f.1\" \"$f.2\" \"$f.3\" \"$f.4\"\n"
+	"exec 2>/dev/null\n"
+	"feed() { while [ $i -gt 0 ]; do\n"
+	"printf %b \"$1\" || break; shift; i=$((i-1)); done; }\n"
+	"export MCP_SANDBOX_RUN=$m\n"
+	"if [ $i = 0 ]\n"
+	"then /bin/sh -c \"$c\" </dev/null >&8 2>&9 8>&- 9>&-\n"
+	"else feed \"$@\" 8>&- 9>&- | /bin/sh -c \"$c\" >&8 2>&9 8>&- 9>&-\n"
+	"fi; r=$?\n"
+	"unset MCP_SANDBOX_RUN; exec 8>&- 9>&-\n"
+	"if [ -n \"$f\" ]; then\n"
+	FOLLOW
+	"[ $e = cat ] || wait $x $y\n"
 	"off $w; exit $r\n";
 
 enum run_state {
@@ -98,10 +155,11 @@ enum run_state {
 	RUN_LINGER		/* for what was killed to say so */
 };
 
-/* A program in the pod, by either runtime. */
+/* A program in the pod, by one of the runtimes. */
 struct program {
 	struct exec *exec;
 	struct sandboxd_run *run;
+	struct legacy_run *legacy;
 };
 
 struct run {
@@ -121,7 +179,7 @@ struct run {
 	char *command, *cwd, *input;
 	size_t input_len, written;
 	char **vars;			/* "NAME=value", NULL at the end */
-	long timeout_ms;
+	long timeout_ms, asked;		/* asked: mono_ms() */
 };
 
 static void
@@ -129,7 +187,8 @@ program_close(struct program *p)
 {
 	exec_close(p->exec);
 	sandboxd_close(p->run);
-	*p = (struct program){ NULL, NULL };
+	legacy_close(p->legacy);
+	*p = (struct program){ NULL, NULL, NULL };
 }
 
 void
@@ -171,6 +230,7 @@ finish(struct run *r, const struct error *err, long code)
 	fn(arg, &ev);
 }
 
+static event_fn on_main;
 static void after_kill(struct run *r);
 static void end_it(struct run *r, enum error_code code, const char *text);
 
@@ -214,6 +274,25 @@ fail_later(struct run *r, const struct error *err)
 	set_timer(r, 0);
 }
 
+/* mark: its outputs begin with it, see legacy.h; or NULL. */
+static int
+legacy_start(struct run *r, struct program *p, const char *const *argv,
+    const char *mark, event_fn *fn, struct error *err)
+{
+	static const char *const headers[] = {
+		"Content-Type: application/json", NULL };
+	struct web_req req = { .method = "POST", .headers = headers };
+	bool raw = argv[1] == NULL;
+	struct link_aim aim;
+
+	if (link_aim(&aim, r->link, "/execute", p == &r->main ?
+	    r->timeout_ms : KILL_MS, &req, err) == 0)
+		p->legacy = legacy_run(r->env->web, &req, argv, raw, mark, fn,
+		    r, err);
+	link_unaim(&aim);
+	return p->legacy == NULL ? -1 : 0;
+}
+
 static int
 program_start(struct run *r, struct program *p,
     const struct sandboxd_start *s, event_fn *fn, struct error *err)
@@ -222,6 +301,8 @@ program_start(struct run *r, struct program *p,
 	struct exec_req e = { .namespace = l->namespace, .pod = l->pod,
 	    .argv = s->argv, .input = s->input_len > 0 };
 
+	if (l->runtime == RUNTIME_LEGACY)
+		return legacy_start(r, p, s->argv, NULL, fn, err);
 	if (l->runtime == RUNTIME_SANDBOXD) {
 		p->run = sandboxd_run(r->env->web, &l->grpc, s, fn, r, err);
 		return p->run == NULL ? -1 : 0;
@@ -267,7 +348,7 @@ on_killer(void *arg, const struct event *ev)
 		buf_put(&r->told, ev->data, ev->len);
 	if (ev->type != EVENT_END)
 		return;
-	r->killer = (struct program){ NULL, NULL };
+	r->killer = (struct program){ NULL, NULL, NULL };
 	after_kill(r);
 }
 
@@ -285,6 +366,13 @@ end_it(struct run *r, enum error_code code, const char *text)
 		link_find_cancel(r->find);
 		r->find = NULL;
 		error_set(&r->why, code, "%s, before the command began", text);
+		fail_later(r, &r->why);
+		return;
+	}
+	if (r->link->runtime == RUNTIME_LEGACY && !r->env->config->shell) {
+		error_set(&r->why, code, "%s: without a shell around it "
+		    "(MCP_SANDBOX_SHELL) it can't be ended, and may still "
+		    "run", text);
 		fail_later(r, &r->why);
 		return;
 	}
@@ -325,6 +413,44 @@ feed(void *arg)
 	(void)exec_write_end(r->main.exec);
 }
 
+/* Why the legacy runtime's call ended without an exit status. */
+static void
+legacy_failed(struct run *r, const struct event *ev, struct error *err)
+{
+	char said[600];
+
+	if (ev->status == 200) {
+		*err = *ev->err;
+	} else {
+		link_explain(r->link, ev, mono_ms() - r->asked, err);
+		if (ev->status != 0)
+			return;
+	}
+	if (err->code != ERR_LOST)
+		return;
+	(void)snprintf(said, sizeof(said), "%.500s", err->text);
+	error_set(err, ERR_LOST, "connection lost: no exit status came (%s); "
+	    "the command may still be running", said);
+}
+
+static void
+on_legacy(void *arg, const struct event *ev)
+{
+	struct run *r = arg;
+	struct event last = *ev;
+	struct error err;
+
+	if (ev->type == EVENT_END) {
+		r->main_over = true;
+		r->main = (struct program){ NULL, NULL, NULL };
+		if (ev->err != NULL) {
+			legacy_failed(r, ev, &err);
+			last.err = &err;
+		}
+	}
+	on_main(r, &last);
+}
+
 static void
 on_main(void *arg, const struct event *ev)
 {
@@ -340,7 +466,7 @@ on_main(void *arg, const struct event *ev)
 		r->fn(r->arg, ev);
 		return;
 	}
-	r->main = (struct program){ NULL, NULL };
+	r->main = (struct program){ NULL, NULL, NULL };
 	r->main_over = true;
 	if (r->state == RUN_OPEN)
 		finish(r, ev->err, ev->code);
@@ -367,6 +493,64 @@ start_wrapped(struct run *r, size_t vars, struct error *err)
 	for (size_t i = 0; i < vars; i++)
 		argv[9 + i] = r->vars[i];
 	return program_start(r, &r->main, &s, on_main, err);
+}
+
+/* The input as arguments, one behind the other in all, each with a NUL. */
+static int
+pieces(const struct run *r, struct buf *all, const char **argv, size_t *n,
+    struct error *err)
+{
+	size_t at = 0, begins[PIECES], took;
+
+	buf_init(all, PIECES * PIECE);
+	for (*n = 0; at < r->input_len && *n < PIECES; at += took) {
+		begins[(*n)++] = all->len;
+		took = legacy_piece(all, r->input + at, r->input_len - at,
+		    PIECE - 1);
+		buf_put(all, "", 1);
+	}
+	if (!buf_ok(all) || at < r->input_len)
+		return error_set(err, ERR_LIMIT, "standard input is too long "
+		    "for the legacy runtime: upload it as a file");
+	for (size_t i = 0; i < *n; i++)
+		argv[i] = all->data + begins[i];
+	return 0;
+}
+
+static int
+start_legacy(struct run *r, size_t vars, struct error *err)
+{
+	const char *argv[10 + PIECES + LIMIT_ENV + 1] = { "/bin/sh", "-c",
+	    legacy_wrapper, "mcp-sandbox", r->mark };
+	const char *bare[2] = { r->command, NULL };
+	char seconds[24], count[24];
+	struct buf all;
+	size_t n = 0;
+	int ret;
+
+	r->begun = true;
+	r->asked = mono_ms();
+	if (!r->env->config->shell) {
+		if (r->cwd != NULL || vars > 0 || r->input_len > 0)
+			return error_set(err, ERR_INPUT, "cwd, env and stdin "
+			    "need a shell around the command, which "
+			    "MCP_SANDBOX_SHELL forbids");
+		return legacy_start(r, &r->main, bare, NULL, on_legacy, err);
+	}
+	ret = pieces(r, &all, argv + 9, &n, err);
+	(void)snprintf(seconds, sizeof(seconds), "%ld",
+	    r->timeout_ms / 1000 + LEGACY_WATCHDOG_S);
+	(void)snprintf(count, sizeof(count), "%zu", n);
+	argv[5] = seconds;
+	argv[6] = r->cwd != NULL ? r->cwd : "";
+	argv[7] = count;
+	argv[8] = r->command;
+	for (size_t i = 0; i < vars; i++)
+		argv[9 + n + i] = r->vars[i];
+	if (ret == 0)
+		ret = legacy_start(r, &r->main, argv, r->mark, on_legacy, err);
+	buf_free(&all);
+	return ret;
 }
 
 /* sandboxd has an environment and an input of its own. */
@@ -421,8 +605,15 @@ on_link(void *arg, struct link *l, const struct error *why)
 	while (r->vars[vars] != NULL)
 		vars++;
 	r->state = RUN_OPEN;
-	if (l->runtime == RUNTIME_SANDBOXD)
+	if (l->runtime == RUNTIME_SANDBOXD && l->grpc.url[0] == '\0')
+		ret = error_set(&err, ERR_CLUSTER, "sandbox '%s' runs "
+		    "sandboxd, whose commands (gRPC) pass no router: use "
+		    "connection type auto, tunnel or sandboxd-in-cluster",
+		    l->sandbox);
+	else if (l->runtime == RUNTIME_SANDBOXD)
 		ret = start_plain(r, vars, &err);
+	else if (l->runtime == RUNTIME_LEGACY)
+		ret = start_legacy(r, vars, &err);
 	else
 		ret = start_wrapped(r, vars, &err);
 	if (ret == -1)

@@ -53,13 +53,16 @@ POOLS = Kind(EXT, "v1beta1", "sandboxwarmpools", "SandboxWarmPool",
              custom=True, generation=True)
 SANDBOXES = Kind(AGENTS, "v1beta1", "sandboxes", "Sandbox",
                  custom=True, generation=True)
+GATEWAYS = Kind("gateway.networking.k8s.io", "v1", "gateways", "Gateway",
+                custom=True, generation=True)
 REVIEWS = Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews",
                "SelfSubjectAccessReview", namespaced=False)
 
 ALL = [NAMESPACES, PODS, SECRETS, EVENTS, QUOTAS, SERVICES, CONFIGMAPS, PVCS,
-       JOBS, CLAIMS, TEMPLATES, POOLS, SANDBOXES, REVIEWS]
+       JOBS, CLAIMS, TEMPLATES, POOLS, SANDBOXES, GATEWAYS, REVIEWS]
 BY_PATH = {(k.group, k.version, k.plural): k for k in ALL}
-STATUS_SUBRESOURCE = {CLAIMS, POOLS, SANDBOXES, PODS, JOBS, NAMESPACES, QUOTAS}
+STATUS_SUBRESOURCE = {CLAIMS, POOLS, SANDBOXES, GATEWAYS, PODS, JOBS,
+                      NAMESPACES, QUOTAS}
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")

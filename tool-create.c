@@ -286,6 +286,11 @@ posted(struct call *c, const struct event *ev, struct error *err)
 	}
 	claim_read(&s->claim, json_root(doc), env->config->session_label);
 	json_free(doc);
+	if (s->claim.uid[0] == '\0' || strcmp(s->claim.name, s->name) != 0) {
+		error_set(err, ERR_CLUSTER, "the API server's answer is not "
+		    "the claim '%s' that was sent", s->name);
+		return STEP_FAIL;
+	}
 	(void)snprintf(s->uid, sizeof(s->uid), "%s", s->claim.uid);
 	(void)snprintf(s->version, sizeof(s->version), "%s",
 	    s->claim.version);

@@ -44,6 +44,13 @@
 	X(LIMIT_STOP_MS, 30000, "ms", "to clean up after a call")	\
 	X(LIMIT_DRAIN_MS, 1800, "ms", "to clean up when the input ends") \
 	X(LIMIT_SETUP_MS, 10000, "ms", "from start to the first byte read") \
+	X(LIMIT_HTTP_HEAD, 32L << 10, "bytes", "header fields of a request over HTTP") \
+	X(LIMIT_HTTP_HEAD_MS, 10000, "ms", "for the head of such a request") \
+	X(LIMIT_HTTP_BODY_MS, 60000, "ms", "for its body")		\
+	X(LIMIT_HTTP_IDLE_MS, 60000, "ms", "between two requests")	\
+	X(LIMIT_HTTP_STALL_MS, 30000, "ms", "until a client reads on")	\
+	X(LIMIT_HTTP_QUIET_MS, 15000, "ms", "between two pieces of a stream") \
+	X(LIMIT_HTTP_REQUESTS, 10000, "requests", "on one connection")	\
 	X(LIMIT_AGENT_HEAD, 8L << 10, "bytes", "header fields sent to the agent") \
 	X(LIMIT_AGENT_BODY, 1L << 20, "bytes", "a request to the agent, files apart") \
 	X(LIMIT_AGENT_CONNS, 64, "connections", "of the agent at once")	\

@@ -3,6 +3,8 @@
 #ifndef ENV_H
 #define ENV_H
 
+#include <stdbool.h>
+
 struct config;
 struct k8s;
 struct links;
@@ -19,6 +21,7 @@ struct env {
 	const struct log *log;
 	const char *namespace;	/* the kubeconfig's own */
 	char session[64];	/* the value of the session label */
+	bool session_sent;	/* the caller named it, by X-Session-ID */
 };
 
 #endif

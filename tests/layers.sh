@@ -7,7 +7,7 @@ layers='error buf base64 utf8 log mono budget address
 json jsonw excerpt websocket grpc http names seal rpc pem tree webfail file dotenv dns
 event loop web webset config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent resolve router gateway manifest claim blocker env turn procs spool shell task files
 call tools tools-sandbox handle link run tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-job serve api api-files
-mcp audit result front
+guard httpd auth stats mcp audit result front front-http listener
 sandbox mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {

@@ -13,6 +13,7 @@
 #include "call.h"
 #include "error.h"
 #include "front.h"
+#include "front-http.h"
 #include "jsonw.h"
 #include "log.h"
 #include "loop.h"
@@ -579,8 +580,18 @@ static const struct tool *const methods[] = {
 	&unsubscribe, &prompts_list, &prompts_get, &complete, NULL
 };
 
+static int
+serve_http(const struct front *front, struct error *err)
+{
+	const struct front_http f = { .loop = front->loop,
+	    .rows = front->rows, .log = front->log, .in = 0, .out = 1,
+	    .signals = -1 };
+
+	return front_http(&f, err);
+}
+
 int
-main(void)
+main(int argc, char *argv[])
 {
 	/* Known to all: what is sealed with it guards nothing. */
 	static const unsigned char key[32] = "a key that is only for the tests";
@@ -602,7 +613,9 @@ main(void)
 		log_line(&log, LOG_ERROR, "%s", err.text);
 		return 71;
 	}
-	if ((r = front_lines(&front, &err)) == -1)
+	r = argc > 1 && strcmp(argv[1], "--http") == 0 ?
+	    serve_http(&front, &err) : front_lines(&front, &err);
+	if (r == -1)
 		log_line(&log, LOG_ERROR, "%s", err.text);
 	loop_close(front.loop);
 	return r == -1 ? 71 : r;

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """run.py FIXTURE [REVISION...] - the official MCP conformance suite.
 
-The suite speaks HTTP only, our fixture speaks lines, so a bridge stands
-between them.  What the bridge itself gets wrong is in baseline-REVISION.yaml;
-a scenario of that list that passes is a failure too.  What is needed comes
-from npm, pinned in package-lock.json, and stays in the user's cache.
+Twice: over HTTP, a process for each connection as systemd starts them, and
+over lines, with a bridge in between, as the suite speaks HTTP only.  What can't
+pass is in baseline-http-REVISION.yaml and, with what the bridge gets wrong, in
+baseline-REVISION.yaml; a scenario of that list that passes is a failure too.
+What is needed comes from npm, pinned in package-lock.json, and stays in the
+user's cache.
 """
 import fcntl
 import os
@@ -58,30 +60,35 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_for(port, bridge):
+def wait_for(port, server):
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and bridge.poll() is None:
+    while time.monotonic() < deadline and server.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
             time.sleep(0.1)
-    sys.exit("run.py: the bridge did not start")
+    sys.exit("run.py: the server did not start")
 
 
 def scenarios(path):
     """The list under "server:"; both kinds of file are that simple."""
+    if not path.exists():
+        return []
     block = re.search(r"^server:\n((?:[ #].*\n|\n)*)", path.read_text(), re.M)
     return re.findall(r"^ +- ([\w-]+)$", block[1], re.M)
 
 
-def run(revision, port, out):
+def run(way, revision, port, out):
     """Run the required scenarios; return those that passed and failed."""
-    baseline = HERE / f"baseline-{revision}.yaml"
+    baseline = HERE / (f"baseline-{revision}.yaml" if way == "lines" else
+                       f"baseline-{way}-{revision}.yaml")
+    expect = (["--expected-failures", str(baseline)] if baseline.exists()
+              else [])
     r = subprocess.run(
         [node(), script("@modelcontextprotocol/conformance"), "server",
          "--url", f"http://127.0.0.1:{port}/mcp", "--requirements", revision,
-         "--expected-failures", str(baseline), "-o", str(out)],
+         *expect, "-o", str(out)],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         timeout=300)
     expected = scenarios(baseline)
@@ -95,8 +102,8 @@ def run(revision, port, out):
     passed = [n for n in checked if n not in failed]
     if r.returncode != 0 and not failed:
         failed.append("the suite itself")
-    print(f"{revision}: {len(passed)} of {len(required)} required scenarios; "
-          f"not through this bridge: {', '.join(expected)}")
+    print(f"{revision} over {way}: {len(passed)} of {len(required)} required "
+          f"scenarios; not this way: {', '.join(expected) or 'none'}")
     if failed:
         print(r.stdout[-6000:])
     for name in failed:
@@ -104,25 +111,44 @@ def run(revision, port, out):
     return len(passed), len(failed)
 
 
-def main():
-    fixture = pathlib.Path(sys.argv[1]).resolve()
-    install()
+def command(way, fixture, port):
+    if way == "http":
+        return ["systemd-socket-activate", "--inetd", "-a", "-l",
+                f"127.0.0.1:{port}", str(fixture), "--http"]
+    return [node(), script("supergateway"), "--stdio", str(fixture),
+            "--outputTransport", "streamableHttp", "--port", str(port),
+            "--logLevel", "none"]
+
+
+def serve(way, fixture, revisions):
+    """All revisions one way: how many passed and failed."""
     port = free_port()
-    bridge = subprocess.Popen(
-        [node(), script("supergateway"), "--stdio", str(fixture),
-         "--outputTransport", "streamableHttp", "--port", str(port),
-         "--logLevel", "none"], start_new_session=True)
+    server = subprocess.Popen(command(way, fixture, port),
+                              stderr=subprocess.DEVNULL,
+                              start_new_session=True)
     passed = failed = 0
     try:
-        wait_for(port, bridge)
+        wait_for(port, server)
         with tempfile.TemporaryDirectory() as tmp:
-            for revision in sys.argv[2:] or REVISIONS:
-                good, bad = run(revision, port, pathlib.Path(tmp) / revision)
+            for revision in revisions:
+                good, bad = run(way, revision, port,
+                                pathlib.Path(tmp) / revision)
                 passed += good
                 failed += bad
     finally:
-        os.killpg(bridge.pid, signal.SIGTERM)
-        bridge.wait(10)
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(10)
+    return passed, failed
+
+
+def main():
+    fixture = pathlib.Path(sys.argv[1]).resolve()
+    install()
+    ways = ["lines"]
+    if shutil.which("systemd-socket-activate"):
+        ways.insert(0, "http")
+    done = [serve(way, fixture, sys.argv[2:] or REVISIONS) for way in ways]
+    passed, failed = map(sum, zip(*done))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "budget.h"
+#include "buf.h"
+#include "error.h"
+#include "http.h"
+#include "httpd.h"
+#include "loop.h"
+#include "mono.h"
+
+enum {
+	PIECE = 64 * 1024,	/* read at once, and ahead of its turn */
+	KEEP = 64 * 1024,	/* memory kept between requests */
+	SKIPPED = 64 * 1024,	/* a body read for nothing */
+	LINGER_MS = 1000,	/* for the client to read why it was refused */
+	OUT_MAX = 4 * LIMIT_REPLY,
+};
+
+enum state {
+	WAITING,		/* for a request, or the rest of one */
+	OWING,			/* an answer */
+	FLUSHING,		/* the last answer is being written */
+	LINGERING,		/* our side is shut */
+	CLOSED
+};
+
+struct httpd {
+	struct loop *loop;
+	const struct httpd_calls *calls;
+	void *arg;
+	int in, out;
+	bool socket;		/* its end of input is the client's leaving */
+	struct loop_fd *rd, *wr;
+	struct loop_timer *timer;
+	struct http http;
+	struct buf inbuf, outbuf, body;
+	enum state state;
+	bool in_body, skipping;	/* of the request that comes in */
+	bool begun, chunked;	/* the answer that goes out */
+	bool last;		/* the connection ends with it */
+	bool ended;		/* of input */
+	bool pumping;
+	long requests;
+	long since_ms;		/* of the wait for the client's next move */
+	long sent_ms;		/* something was written */
+};
+
+static void pump(struct httpd *d);
+static void due(void *arg);
+
+/* --- time ------------------------------------------------------------------ */
+
+static long
+deadline(const struct httpd *d)
+{
+	long at = LONG_MAX, stall = d->sent_ms + LIMIT_HTTP_STALL_MS;
+
+	switch (d->state) {
+	case WAITING:
+		if (d->in_body)
+			at = d->since_ms + LIMIT_HTTP_BODY_MS;
+		else if (d->requests > 0 && http_fresh(&d->http))
+			at = d->since_ms + LIMIT_HTTP_IDLE_MS;
+		else
+			at = d->since_ms + LIMIT_HTTP_HEAD_MS;
+		break;
+	case OWING:
+		at = d->sent_ms + LIMIT_HTTP_QUIET_MS;
+		break;
+	case LINGERING:
+		at = d->since_ms + LINGER_MS;
+		break;
+	default:
+		break;
+	}
+	return d->outbuf.len > 0 && stall < at ? stall : at;
+}
+
+static void
+arm(struct httpd *d)
+{
+	long at = d->state == CLOSED ? LONG_MAX : deadline(d);
+	long now = mono_ms();
+
+	loop_timer_del(d->timer);
+	d->timer = NULL;
+	if (at != LONG_MAX)
+		d->timer = loop_timer_add(d->loop, at > now ? at - now : 0,
+		    due, d);
+}
+
+static void
+shut(struct httpd *d)
+{
+	d->state = CLOSED;
+	buf_reset(&d->outbuf, 0);
+	buf_reset(&d->inbuf, 0);
+	loop_fd_want(d->rd, 0);
+	loop_fd_want(d->wr, 0);
+	arm(d);
+}
+
+/* The client can be neither heard nor told anything. */
+static void
+lost(struct httpd *d)
+{
+	bool owing = d->state == OWING;
+
+	shut(d);
+	if (owing)
+		d->calls->gone(d->arg);
+}
+
+static void
+due(void *arg)
+{
+	struct httpd *d = arg;
+	long now = mono_ms();
+
+	d->timer = NULL;
+	if (deadline(d) > now) {
+		arm(d);
+	} else if (d->outbuf.len > 0 &&
+	    d->sent_ms + LIMIT_HTTP_STALL_MS <= now) {
+		lost(d);
+	} else if (d->state == OWING) {
+		d->sent_ms = now;
+		d->calls->quiet(d->arg);
+		arm(d);
+	} else if (d->state == WAITING &&
+	    (d->in_body || !http_fresh(&d->http))) {
+		d->last = true;
+		d->state = OWING;
+		httpd_answer(d, 408, "text/plain", NULL,
+		    "the request came too slowly\n", 28);
+	} else {
+		shut(d);
+	}
+}
+
+/* --- answers ---------------------------------------------------------------- */
+
+static void
+want(struct httpd *d)
+{
+	bool room = d->inbuf.len < PIECE && d->outbuf.len < LIMIT_REPLY;
+
+	if (d->state == CLOSED)
+		return;
+	loop_fd_want(d->rd, !d->ended && room ? POLLIN : 0);
+	loop_fd_want(d->wr, d->outbuf.len > 0 ? POLLOUT : 0);
+}
+
+/* After the last byte of the last answer. */
+static void
+flushed(struct httpd *d)
+{
+	if (d->outbuf.len > 0 || d->state != FLUSHING)
+		return;
+	if (!d->socket || d->ended || shutdown(d->out, SHUT_WR) == -1) {
+		shut(d);
+		return;
+	}
+	d->state = LINGERING;
+	d->since_ms = mono_ms();
+}
+
+static void
+finished(struct httpd *d)
+{
+	bool again = d->http.keep_alive && !d->last;
+
+	d->begun = d->skipping = d->in_body = false;
+	buf_reset(&d->body, KEEP);
+	if (d->state == CLOSED)
+		return;
+	if (again) {
+		http_next(&d->http);
+		d->state = WAITING;
+		d->since_ms = mono_ms();
+		pump(d);
+		if (d->ended && !d->pumping && d->state == WAITING)
+			d->state = FLUSHING;
+	} else {
+		d->state = FLUSHING;
+		buf_reset(&d->inbuf, 0);
+	}
+	flushed(d);
+	want(d);
+	arm(d);
+}
+
+static void
+head(struct httpd *d, struct http_answer *a)
+{
+	/* What comes behind an ill-formed request can't be told apart. */
+	if (!d->http.keep_alive || d->http.minor == 0 ||
+	    d->requests >= LIMIT_HTTP_REQUESTS)
+		d->last = true;
+	a->close = d->last;
+	a->date = (int64_t)time(NULL);
+	if (d->outbuf.len == 0)
+		d->sent_ms = mono_ms();
+	http_head(&d->outbuf, a);
+	if (d->calls->answered != NULL)
+		d->calls->answered(d->arg, a->status);
+}
+
+/* Some memory was missing: half an answer is none. */
+static void
+checked(struct httpd *d)
+{
+	if (d->state != CLOSED && !buf_ok(&d->outbuf))
+		shut(d);
+}
+
+void
+httpd_answer(struct httpd *d, int status, const char *type, const char *extra,
+    const void *body, size_t len)
+{
+	struct http_answer a = { .status = status, .type = type,
+	    .extra = extra, .length = (int64_t)len };
+
+	if (d->state != OWING)
+		return;
+	if (status == 204)
+		a.length = HTTP_NO_BODY;
+	head(d, &a);
+	if (d->http.method == NULL || strcmp(d->http.method, "HEAD") != 0)
+		buf_put(&d->outbuf, body, len);
+	checked(d);
+	finished(d);
+}
+
+void
+httpd_begin(struct httpd *d, const char *type, const char *extra)
+{
+	struct http_answer a = { .status = 200, .type = type, .extra = extra,
+	    .length = HTTP_CHUNKED };
+
+	if (d->state != OWING || d->begun)
+		return;
+	d->begun = true;
+	d->chunked = d->http.minor > 0;
+	if (!d->chunked) {
+		a.length = HTTP_NO_BODY;
+		d->last = true;
+	}
+	head(d, &a);
+}
+
+bool
+httpd_begun(const struct httpd *d)
+{
+	return d->begun;
+}
+
+void
+httpd_put(struct httpd *d, const void *data, size_t len)
+{
+	if (d->state != OWING || !d->begun)
+		return;
+	if (d->outbuf.len == 0)
+		d->sent_ms = mono_ms();
+	if (d->chunked)
+		http_chunk(&d->outbuf, data, len);
+	else
+		buf_put(&d->outbuf, data, len);
+	checked(d);
+	want(d);
+	arm(d);
+}
+
+size_t
+httpd_waiting(const struct httpd *d)
+{
+	return d->outbuf.len;
+}
+
+void
+httpd_end(struct httpd *d)
+{
+	if (d->state != OWING || !d->begun)
+		return;
+	if (d->chunked)
+		http_chunk_end(&d->outbuf);
+	checked(d);
+	finished(d);
+}
+
+/* --- requests --------------------------------------------------------------- */
+
+static void
+ask(struct httpd *d)
+{
+	d->state = OWING;
+	d->in_body = false;
+	d->sent_ms = mono_ms();
+	d->calls->request(d->arg, &d->http,
+	    d->body.len > 0 ? d->body.data : "", d->body.len);
+}
+
+static void
+on_head(struct httpd *d, bool more)
+{
+	uint64_t max = 0;
+	bool wanted = d->calls->head(d->arg, &d->http, &max);
+
+	d->requests++;
+	d->in_body = d->http.has_body;
+	d->since_ms = mono_ms();
+	d->skipping = !wanted;
+	d->http.body_max = wanted ? max : SKIPPED;
+	if (!d->http.expects)
+		return;
+	if (!wanted) {
+		d->last = true;
+		ask(d);
+	} else if (!more) {
+		http_continue(&d->outbuf);
+	}
+}
+
+static void
+on_bad(struct httpd *d)
+{
+	char why[160];
+	size_t len = strlen(d->http.why);
+
+	d->last = true;
+	if (d->skipping && d->http.status == 413) {
+		ask(d);
+		return;
+	}
+	d->state = OWING;
+	memcpy(why, d->http.why, len);
+	why[len++] = '\n';
+	httpd_answer(d, d->http.status, "text/plain", NULL, why, len);
+}
+
+static void
+on_event(struct httpd *d, enum http_event e, const struct http_piece *piece,
+    bool more)
+{
+	switch (e) {
+	case HTTP_HEAD:
+		on_head(d, more);
+		break;
+	case HTTP_DATA:
+		if (d->skipping)
+			break;
+		buf_put(&d->body, piece->data, piece->len);
+		if (!buf_ok(&d->body))
+			shut(d);
+		break;
+	case HTTP_END:
+		ask(d);
+		break;
+	case HTTP_BAD:
+		on_bad(d);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Take requests from what has been read, until one owes its answer. */
+static void
+pump(struct httpd *d)
+{
+	struct http_piece piece;
+	enum http_event e;
+	const char *p, *end;
+	bool fresh;
+
+	if (d->pumping || d->inbuf.len == 0)
+		return;
+	d->pumping = true;
+	p = d->inbuf.data;
+	end = p + d->inbuf.len;
+	do {
+		fresh = http_fresh(&d->http);
+		e = http_feed(&d->http, &p, end, &piece);
+		if (fresh && !http_fresh(&d->http))
+			d->since_ms = mono_ms();
+		on_event(d, e, &piece, p < end);
+	} while (e != HTTP_MORE && d->state == WAITING);
+	if (d->inbuf.len > 0)
+		buf_drop(&d->inbuf, (size_t)(p - d->inbuf.data));
+	d->pumping = false;
+}
+
+/* --- bytes ------------------------------------------------------------------ */
+
+static void
+on_end(struct httpd *d)
+{
+	d->ended = true;
+	if (d->state == WAITING) {
+		d->state = FLUSHING;
+		flushed(d);
+	} else if (d->state == LINGERING) {
+		shut(d);
+	} else if (d->state == OWING && d->socket) {
+		d->calls->gone(d->arg);
+	}
+}
+
+static void
+on_readable(void *arg, short revents)
+{
+	struct httpd *d = arg;
+	char piece[PIECE];
+	ssize_t n;
+
+	(void)revents;
+	n = read(d->in, piece, sizeof(piece));
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == -1) {
+		lost(d);
+		return;
+	}
+	if (n == 0) {
+		on_end(d);
+	} else if (d->state == WAITING || d->state == OWING) {
+		buf_put(&d->inbuf, piece, (size_t)n);
+		if (!buf_ok(&d->inbuf)) {
+			lost(d);
+			return;
+		}
+		if (d->state == WAITING)
+			pump(d);
+	}
+	want(d);
+	arm(d);
+}
+
+static ssize_t
+put(int fd, const char *data, size_t len)
+{
+	ssize_t n = send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n != -1 || errno != ENOTSOCK)
+		return n;
+	/* A pipe takes this much whole once poll() says it is ready. */
+	if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0 && len > 4096)
+		len = 4096;
+	return write(fd, data, len);
+}
+
+static void
+on_writable(void *arg, short revents)
+{
+	struct httpd *d = arg;
+	ssize_t n;
+
+	(void)revents;
+	if (d->outbuf.len > 0) {
+		n = put(d->out, d->outbuf.data, d->outbuf.len);
+		if (n > 0) {
+			buf_drop(&d->outbuf, (size_t)n);
+			d->sent_ms = mono_ms();
+		} else if (n == -1 && errno != EAGAIN && errno != EINTR) {
+			lost(d);
+			return;
+		}
+	}
+	if (d->outbuf.len == 0)
+		buf_reset(&d->outbuf, KEEP);
+	flushed(d);
+	want(d);
+	arm(d);
+}
+
+/* --- opening and closing ---------------------------------------------------- */
+
+struct httpd *
+httpd_open(struct loop *l, int in, int out, const struct httpd_calls *calls,
+    void *arg, struct error *err)
+{
+	struct httpd *d = calloc(1, sizeof(*d));
+	struct stat st;
+
+	if (d == NULL) {
+		error_set(err, ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	d->loop = l;
+	d->calls = calls;
+	d->arg = arg;
+	d->in = in;
+	d->out = out;
+	d->socket = fstat(in, &st) == 0 && S_ISSOCK(st.st_mode);
+	d->since_ms = d->sent_ms = mono_ms();
+	http_init(&d->http, LIMIT_HTTP_HEAD, 0);
+	buf_init(&d->inbuf, 2 * PIECE);
+	buf_init(&d->outbuf, OUT_MAX);
+	buf_init(&d->body, LIMIT_MESSAGE);
+	d->rd = loop_fd_add(l, in, POLLIN, on_readable, d);
+	d->wr = loop_fd_add(l, out, 0, on_writable, d);
+	arm(d);
+	if (d->rd == NULL || d->wr == NULL || d->timer == NULL) {
+		error_set(err, ERR_SYSTEM, "out of memory");
+		httpd_close(d);
+		return NULL;
+	}
+	return d;
+}
+
+void
+httpd_close(struct httpd *d)
+{
+	if (d == NULL)
+		return;
+	loop_fd_del(d->rd);
+	loop_fd_del(d->wr);
+	loop_timer_del(d->timer);
+	http_free(&d->http);
+	buf_wipe(&d->inbuf);
+	buf_free(&d->outbuf);
+	buf_wipe(&d->body);
+	free(d);
+}
+
+void
+httpd_stop(struct httpd *d)
+{
+	d->last = true;
+	if (d->state == WAITING && http_fresh(&d->http)) {
+		d->state = FLUSHING;
+		flushed(d);
+		want(d);
+		arm(d);
+	}
+}
+
+void
+httpd_drop(struct httpd *d)
+{
+	if (d->state != CLOSED)
+		shut(d);
+}
+
+bool
+httpd_done(const struct httpd *d)
+{
+	return d->state == CLOSED;
+}

@@ -48,7 +48,7 @@ static const struct setting rows[] = {
 	{ "api-url", 0, { NESTED "API_URL" }, SET_URL, AT(api_url), 0, 0, NULL,
 	    NULL, "URL", "for direct: where the router is" },
 	{ "mode", 0, { NESTED "MODE" }, SET_TEXT, AT(mode), 0, 0, NULL, modes,
-	    "MODE", "for sandboxd-in-cluster" },
+	    "MODE", NULL },
 	{ "verbose", 'v', { "MCP_SANDBOX_VERBOSE" }, SET_FLAG, AT(verbose),
 	    0, 0, NULL, NULL, NULL, "say more on standard error" },
 	{ "limits", 0, { NULL }, SET_FLAG, AT(limits), 0, 0, NULL, NULL, NULL,

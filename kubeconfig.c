@@ -122,6 +122,7 @@ inline_data(const struct reader *r, unsigned node, size_t *len,
 	buf_init(&out, LIMIT_KUBECONFIG);
 	if (base64_decode(&state, text, strlen(text), &out, err) == -1 ||
 	    base64_decode_end(&state, err) == -1) {
+		err->code = ERR_CONFIG;
 		buf_wipe(&out);
 		return NULL;
 	}

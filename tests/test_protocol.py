@@ -49,7 +49,7 @@ async def test_the_real_client_runs_a_session_in_both_eras(
         assert client.server_info.name == "mcp-sandbox"
         assert "create_sandbox" in client.instructions
         tools = (await client.list_tools()).tools
-        assert [t.name for t in tools] == TOOLS
+        assert set(TOOLS) <= {t.name for t in tools}
         made = await client.call_tool("create_sandbox", {
             "warmpool": "py-pool", "namespace": "default"})
         handle = {"namespace": "default", "sandbox_claim_name":
@@ -70,7 +70,7 @@ def test_discover_tells_all_and_every_result_says_it_is_complete(server):
     result = server.ask("server/discover")["result"]
     assert result["resultType"] == "complete"
     assert result["supportedVersions"] == [VERSION]
-    assert result["capabilities"] == {"tools": {}, "resources": {}}
+    assert {"tools", "resources"} <= set(result["capabilities"])
     assert result["_meta"][META + "serverInfo"]["name"] == "mcp-sandbox"
     assert (result["cacheScope"], result["ttlMs"] > 0) == ("public", True)
     listed = server.ask("tools/list")["result"]
@@ -357,9 +357,10 @@ def test_other_revisions_have_no_batches(server, version):
 
 # Tools
 
-def test_tools_have_schemas_and_all_four_annotations(server):
-    tools = server.ask("tools/list")["result"]["tools"]
-    assert [t["name"] for t in tools] == TOOLS
+def test_tools_have_schemas_and_all_four_annotations(start):
+    program = start("--tools", "agent-sandbox")
+    tools = program.ask("tools/list")["result"]["tools"]
+    assert {t["name"] for t in tools} >= set(TOOLS)
     for tool in tools:
         assert tool["title"] and tool["description"]
         assert tool["inputSchema"]["type"] == "object"
@@ -502,7 +503,7 @@ def test_a_client_that_reads_slowly_loses_nothing_and_costs_no_memory(
     last = None
     for _ in range(sent):
         last = server.recv()
-        assert len(last["result"]["tools"]) == len(TOOLS)
+        assert len(last["result"]["tools"]) >= len(TOOLS)
     assert last["id"] == f"{n}-99"
     served(server)
     wait_for(lambda: memory_kb(server.pid, "VmRSS") < 2 << 10,

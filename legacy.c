@@ -483,12 +483,12 @@ legacy_answer_end(struct legacy_answer *a, long *code, struct error *err)
 	if (a->mark != NULL && a->stream[0].head_is != HEAD_CAT &&
 	    a->stream[0].head_is != HEAD_BASE64)
 		return refused(a, err);
-	*code = a->has_code ? a->code : -1;
-	if (a->has_code && a->code < 0 && a->code > -65)
-		*code = 128 - a->code;
 	if (a->stream[0].bad || a->stream[1].bad)
 		return error_set(err, ERR_CLUSTER, "the output was changed on "
 		    "its way: it is no base64");
+	*code = a->has_code ? a->code : -1;
+	if (a->has_code && a->code < 0 && a->code > -65)
+		*code = 128 - a->code;
 	return 0;
 }
 

@@ -78,6 +78,8 @@ class Router:
             await self.client.close()
             await self.runner.cleanup()
             self.loop.stop()
+        if not self.thread.is_alive():
+            return
         asyncio.run_coroutine_threadsafe(stop(), self.loop)
         self.thread.join(10)
 

@@ -28,22 +28,32 @@ enum {
 
 struct links {
 	const struct env *env;
-	struct link *first;
+	struct link *first;		/* that are found */
+	struct search *searches;	/* for others */
 	struct router *router;		/* NULL: no such connection type */
 	struct resolvers resolvers;
 };
 
+/* Who waits for a search; calls at once to one sandbox share it. */
 struct link_find {
+	struct search *search;
+	link_found *done;
+	void *arg;
+	struct link_find *next;
+};
+
+struct search {
 	struct links *links;
-	struct link *link;		/* being filled in; held */
+	struct link *link;		/* being filled in */
+	struct link_find *waiting;
 	struct k8s_op *req;
 	struct web_op *probe;
 	struct gateway *gateway;
 	struct resolve *resolve;
-	link_found *done;
-	void *arg;
 	int declared;			/* enum runtime, or UNKNOWN */
 	bool direct;			/* the probe goes past the tunnel */
+	bool over;
+	struct search *next;
 };
 
 enum { UNKNOWN = -1 };
@@ -153,21 +163,40 @@ link_forget(struct link *l)
 /* --- the end of a search --------------------------------------------------- */
 
 static void
-finish(struct link_find *f, const struct error *err)
+search_out(struct search *f)
+{
+	struct search **at = &f->links->searches;
+
+	while (*at != f)
+		at = &(*at)->next;
+	*at = f->next;
+}
+
+/* Only now others may know of the link. */
+static void
+finish(struct search *f, const struct error *err)
 {
 	struct link *l = f->link;
+	struct link_find *w;
 
-	if (err != NULL) {
-		l->stale = true;
-		link_drop(f->links, l);
-		l = NULL;
+	search_out(f);
+	f->over = true;
+	l->stale = err != NULL;
+	l->users = 1;
+	l->next = f->links->first;
+	f->links->first = l;
+	while ((w = f->waiting) != NULL) {
+		f->waiting = w->next;
+		l->users += err == NULL;
+		w->done(w->arg, err == NULL ? l : NULL, err);
+		free(w);
 	}
-	f->done(f->arg, l, err);
+	link_drop(f->links, l);
 	free(f);
 }
 
 static void
-no_memory(struct link_find *f)
+no_memory(struct search *f)
 {
 	struct error err;
 
@@ -220,7 +249,7 @@ port_tunnel(struct links *ls, struct link *l, int i, long port,
 
 /* Both of a runtime's ports; false: no memory. */
 static bool
-ports(struct link_find *f, enum runtime runtime)
+ports(struct search *f, enum runtime runtime)
 {
 	const struct config *c = f->links->env->config;
 	struct links *ls = f->links;
@@ -243,10 +272,10 @@ ports(struct link_find *f, enum runtime runtime)
 
 /* --- which runtime answers ------------------------------------------------- */
 
-static void way(struct link_find *f);
+static void way(struct search *f);
 
 static void
-settle(struct link_find *f, enum runtime runtime)
+settle(struct search *f, enum runtime runtime)
 {
 	f->link->runtime = runtime;
 	if (runtime != RUNTIME_NONE && !ports(f, runtime))
@@ -255,11 +284,11 @@ settle(struct link_find *f, enum runtime runtime)
 		finish(f, NULL);
 }
 
-static void ask(struct link_find *f, enum runtime runtime);
+static void ask(struct search *f, enum runtime runtime);
 
 /* Nothing answers where f->direct points. */
 static void
-nobody(struct link_find *f)
+nobody(struct search *f)
 {
 	const struct config *c = f->links->env->config;
 	struct error err;
@@ -282,7 +311,7 @@ nobody(struct link_find *f)
 static void
 on_answer(void *arg, const struct event *ev)
 {
-	struct link_find *f = arg;
+	struct search *f = arg;
 	enum runtime runtime = f->link->runtime;
 	bool legacy = f->links->env->config->route == CONNECTION_TUNNEL ||
 	    f->direct, ok = false;
@@ -308,7 +337,7 @@ on_answer(void *arg, const struct event *ev)
 
 /* Is it there? Both say {"status": ...} when asked for their health. */
 static void
-ask(struct link_find *f, enum runtime runtime)
+ask(struct search *f, enum runtime runtime)
 {
 	struct link *l = f->link;
 	struct error err = { ERR_NONE, "" };
@@ -343,7 +372,7 @@ field(struct link *l, size_t i, const char *name, const char *value)
 
 /* The router's address is known: what it has to be told of this sandbox. */
 static void
-routed(struct link_find *f)
+routed(struct search *f)
 {
 	const struct config *c = f->links->env->config;
 	struct link *l = f->link;
@@ -376,7 +405,7 @@ routed(struct link_find *f)
 static void
 on_resolved(void *arg, const char *address, const struct error *err)
 {
-	struct link_find *f = arg;
+	struct search *f = arg;
 	struct config const *c = f->links->env->config;
 	struct error copy;
 
@@ -399,7 +428,7 @@ on_resolved(void *arg, const char *address, const struct error *err)
 }
 
 static void
-look_up(struct link_find *f)
+look_up(struct search *f)
 {
 	f->resolve = resolve_start(f->links->env->loop, &f->links->resolvers,
 	    f->link->host, on_resolved, f);
@@ -410,7 +439,7 @@ look_up(struct link_find *f)
 static void
 on_gateway(void *arg, const char *host, const struct error *err)
 {
-	struct link_find *f = arg;
+	struct search *f = arg;
 	char address[ADDRESS_SIZE];
 	bool literal;
 
@@ -430,7 +459,7 @@ on_gateway(void *arg, const char *host, const struct error *err)
 }
 
 static void
-by_gateway(struct link_find *f)
+by_gateway(struct search *f)
 {
 	const struct env *env = f->links->env;
 
@@ -445,7 +474,7 @@ by_gateway(struct link_find *f)
 
 /* To the pod itself; the runtime is settled. */
 static void
-by_address(struct link_find *f)
+by_address(struct search *f)
 {
 	struct link *l = f->link;
 	struct error err;
@@ -462,7 +491,7 @@ by_address(struct link_find *f)
 }
 
 static void
-by_name(struct link_find *f)
+by_name(struct search *f)
 {
 	struct error err;
 
@@ -477,7 +506,7 @@ by_name(struct link_find *f)
 }
 
 static void
-by_tunnel(struct link_find *f)
+by_tunnel(struct search *f)
 {
 	bool any = f->links->env->config->route == CONNECTION_AUTO;
 
@@ -494,7 +523,7 @@ by_tunnel(struct link_find *f)
 
 /* Past the API server, if this is a pod too and nothing is in between. */
 static void
-by_itself(struct link_find *f)
+by_itself(struct search *f)
 {
 	if (!f->direct || f->declared == RUNTIME_NONE)
 		by_tunnel(f);
@@ -504,7 +533,7 @@ by_itself(struct link_find *f)
 }
 
 static void
-way(struct link_find *f)
+way(struct search *f)
 {
 	const struct config *c = f->links->env->config;
 
@@ -584,7 +613,7 @@ read_container(struct link *l, const struct config *c, struct json o)
 
 /* Where it is, by the claim's word, its own, or a rule. */
 static void
-read_place(struct link_find *f, struct json o)
+read_place(struct search *f, struct json o)
 {
 	const struct config *c = f->links->env->config;
 	struct link *l = f->link;
@@ -607,7 +636,7 @@ read_place(struct link_find *f, struct json o)
 }
 
 static void
-read_sandbox(struct link_find *f, struct json o)
+read_sandbox(struct search *f, struct json o)
 {
 	const struct config *c = f->links->env->config;
 	struct link *l = f->link;
@@ -624,7 +653,7 @@ read_sandbox(struct link_find *f, struct json o)
 static void
 on_sandbox(void *arg, const struct event *ev)
 {
-	struct link_find *f = arg;
+	struct search *f = arg;
 	struct json_doc *doc;
 	struct error err = { ERR_NONE, "" };
 
@@ -666,39 +695,39 @@ known(struct links *ls, const char *namespace, const char *sandbox,
 	return NULL;
 }
 
-struct link_find *
-link_find(struct links *ls, const char *namespace, const char *sandbox,
-    const char *address, link_found *done, void *arg)
+static struct search *
+search_known(struct links *ls, const char *namespace, const char *sandbox,
+    const char *address)
 {
-	struct link_find *f;
-	struct link *l = known(ls, namespace, sandbox, address);
+	struct search *f = ls->searches;
+
+	while (f != NULL && (strcmp(f->link->namespace, namespace) != 0 ||
+	    strcmp(f->link->sandbox, sandbox) != 0 ||
+	    strcmp(f->link->address, address) != 0))
+		f = f->next;
+	return f;
+}
+
+static struct search *
+search_start(struct links *ls, const char *namespace, const char *sandbox,
+    const char *address)
+{
+	struct search *f = calloc(1, sizeof(*f));
+	struct link *l = calloc(1, sizeof(*l));
 	struct buf path;
 
-	if (l != NULL) {
-		l->users++;
-		done(arg, l, NULL);
-		return NULL;
-	}
-	f = calloc(1, sizeof(*f));
-	l = calloc(1, sizeof(*l));
 	if (f == NULL || l == NULL) {
-		struct error err;
-
 		free(f);
 		free(l);
-		error_set(&err, ERR_SYSTEM, "out of memory");
-		done(arg, NULL, &err);
 		return NULL;
 	}
-	*f = (struct link_find){ .links = ls, .link = l, .done = done,
-	    .arg = arg, .declared = UNKNOWN };
+	*f = (struct search){ .links = ls, .link = l, .declared = UNKNOWN,
+	    .next = ls->searches };
+	ls->searches = f;
 	(void)snprintf(l->namespace, sizeof(l->namespace), "%s", namespace);
 	(void)snprintf(l->sandbox, sizeof(l->sandbox), "%s", sandbox);
 	(void)snprintf(l->pod, sizeof(l->pod), "%s", sandbox);
 	(void)snprintf(l->address, sizeof(l->address), "%s", address);
-	l->users = 1;
-	l->next = ls->first;
-	ls->first = l;
 	buf_init(&path, 1024);
 	buf_puts(&path, "/apis/agents.x-k8s.io/v1beta1/namespaces/");
 	k8s_escape(&path, namespace);
@@ -710,17 +739,58 @@ link_find(struct links *ls, const char *namespace, const char *sandbox,
 	return f;
 }
 
-void
-link_find_cancel(struct link_find *f)
+struct link_find *
+link_find(struct links *ls, const char *namespace, const char *sandbox,
+    const char *address, link_found *done, void *arg)
 {
-	if (f == NULL)
+	struct link *l = known(ls, namespace, sandbox, address);
+	struct link_find *w, **at;
+	struct search *f;
+	struct error err;
+
+	if (l != NULL) {
+		l->users++;
+		done(arg, l, NULL);
+		return NULL;
+	}
+	w = calloc(1, sizeof(*w));
+	if (w == NULL || ((f = search_known(ls, namespace, sandbox, address))
+	    == NULL && (f = search_start(ls, namespace, sandbox, address))
+	    == NULL)) {
+		free(w);
+		error_set(&err, ERR_SYSTEM, "out of memory");
+		done(arg, NULL, &err);
+		return NULL;
+	}
+	*w = (struct link_find){ .search = f, .done = done, .arg = arg };
+	for (at = &f->waiting; *at != NULL; at = &(*at)->next)
+		;
+	*at = w;
+	return w;
+}
+
+/* The last who waits takes the search along. */
+void
+link_find_cancel(struct link_find *w)
+{
+	struct link_find **at;
+	struct search *f;
+
+	if (w == NULL)
+		return;
+	f = w->search;
+	for (at = &f->waiting; *at != w; at = &(*at)->next)
+		;
+	*at = w->next;
+	free(w);
+	if (f->waiting != NULL || f->over)
 		return;
 	k8s_cancel(f->req);
 	web_cancel(f->probe);
 	gateway_cancel(f->gateway);
 	resolve_cancel(f->resolve);
-	f->link->stale = true;
-	link_drop(f->links, f->link);
+	search_out(f);
+	destroy(f->link);
 	free(f);
 }
 

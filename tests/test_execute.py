@@ -419,3 +419,17 @@ def test_a_runtime_that_was_restarted_is_reached_again(standin, start):
     assert box.pod in message or "sandboxd" in message
     standin.pod(box.pod, runtime="start")
     assert box.run("echo back")["stdout"] == "back\n"
+
+
+def test_first_calls_at_once_share_one_tunnel(standin, start):
+    """None of them falls back to another way while it is being found."""
+    standin.pool()
+    claim = create(start("--session-id", "one"))
+    program = start("--session-id", "one", "--connection", "tunnel")
+    standin.forget_requests()
+    box = Box(standin, program, claim)
+    begun = [box.begin(f"echo {n}") for n in range(8)]
+    assert [success(program.reply(id)["result"])["stdout"]
+            for id in begun] == [f"{n}\n" for n in range(8)]
+    assert count(standin, **FORWARD) == 1
+    assert count(standin, **EXEC) == 0

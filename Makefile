@@ -112,7 +112,27 @@ $(B)/libmcp-sandbox.a: $(OBJS)
 
 $(PROGS): $(B)/%: $(B)/%.o $(LIBS)
 	@echo "  LINK  $@"
-	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) $^ $(END)
+	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) \
+	    $(filter %.o,$^) $(filter %.a,$^) $(END)
+
+# The server carries the agents that are there; agents.o of the archive, which
+# has none, is for the tests.
+ARCH	:= $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+AGENTS	:= $(sort $(if $(filter musl,$(LIBC)),build/$(ARCH)/mcp-sandbox-agent) \
+	   $(wildcard build/amd64/mcp-sandbox-agent build/arm64/mcp-sandbox-agent))
+$(B)/mcp-sandbox: $(B)/carried.o
+$(B)/carried.o: agents.c $(AGENTS) Makefile tools/toolchain.mk
+	@echo "  CC    $< ($(AGENTS))"
+	@$(TCC) $(FLAGS) $(if $(findstring amd64,$(AGENTS)), \
+	    -DAGENT_AMD64='"build/amd64/mcp-sandbox-agent"') \
+	    $(if $(findstring arm64,$(AGENTS)), \
+	    -DAGENT_ARM64='"build/arm64/mcp-sandbox-agent"') -c -o $@ $<
+ifeq ($(LIBC),musl)
+build/$(ARCH)/mcp-sandbox-agent: $(B)/mcp-sandbox-agent
+	@mkdir -p $(@D)
+	@strip -o $@.new $<
+	@mv $@.new $@
+endif
 
 ifeq ($(LIBC),musl)
 $(MAINS:%.c=%): %: $(B)/%

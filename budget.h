@@ -69,6 +69,9 @@
 	X(LIMIT_AGENT_PIECE_MS, 30000, "ms", "between two pieces of a file") \
 	X(LIMIT_AGENT_CONN_MS, 60000, "ms", "an idle connection of the agent") \
 	X(LIMIT_AGENT_TIMEOUT, 86400, "seconds", "a command in the agent")	\
+	X(LIMIT_POD_MS, 180000, "ms", "until a session's pod must be ready") \
+	X(LIMIT_MANIFEST, 64L << 10, "bytes", "a session's pod as it is sent") \
+	X(LIMIT_AGENT_ANSWER, 16L << 20, "bytes", "an answer of the agent to a command") \
 	X(LIMIT_AGENT_DRAIN_MS, 10000, "ms", "for a command when the agent ends")
 
 enum {

@@ -7,6 +7,7 @@
 
 #include "buf.h"
 #include "config.h"
+#include "duration.h"
 #include "error.h"
 #include "json.h"
 #include "log.h"
@@ -18,6 +19,7 @@ static const char *const connections[] = { "auto", "tunnel", "exec", "gateway",
 static const char *const modes[] = { "in-cluster-service",
     "in-cluster-pod-ip", "service-dns", "pod-ip", NULL };
 static const char *const schemes[] = { "http", "https", NULL };
+static const char *const transports[] = { "stdio", NULL };
 
 #define OBJECT	"K8S_SANDBOX_CONNECTION"
 #define NESTED	OBJECT "__"
@@ -49,6 +51,21 @@ static const struct setting rows[] = {
 	    NULL, "URL", "for direct: where the router is" },
 	{ "mode", 0, { NESTED "MODE" }, SET_TEXT, AT(mode), 0, 0, NULL, modes,
 	    "MODE", NULL },
+	{ "sandbox-image", 0, { "MCP_SANDBOX_IMAGE" }, SET_TEXT,
+	    AT(pod.image), 0, 0, "docker.io/library/bash:5.2", NULL, "NAME",
+	    "for bash: any image with a shell", FAMILY_BASH },
+	{ "namespace", 0, { "MCP_SANDBOX_NAMESPACE" }, SET_NAME,
+	    AT(pod.namespace), 0, 0, NULL, NULL, "NS",
+	    "for bash: where its pods are", FAMILY_BASH },
+	{ "hmac-key-file", 0, { "MCP_SANDBOX_HMAC_KEY_FILE" }, SET_TEXT,
+	    AT(pod.key_file), 0, 0, NULL, NULL, "FILE",
+	    "for bash: sessions' tokens come from this key", FAMILY_BASH },
+	{ "idle-timeout", 0, { "MCP_SANDBOX_IDLE_TIMEOUT" }, SET_DURATION,
+	    AT(pod.idle_ms), 0, 0, "30m", NULL, "TIME",
+	    "for bash: an unused pod ends after it", FAMILY_BASH },
+	{ "warm-pool-size", 0, { "MCP_SANDBOX_WARM_POOL_SIZE" }, SET_INT,
+	    AT(pod.pool_size), 0, 1000, "0", NULL, "N",
+	    NULL, FAMILY_BASH },
 	{ "verbose", 'v', { "MCP_SANDBOX_VERBOSE" }, SET_FLAG, AT(verbose),
 	    0, 0, NULL, NULL, NULL, "say more on standard error" },
 	{ "limits", 0, { NULL }, SET_FLAG, AT(limits), 0, 0, NULL, NULL, NULL,
@@ -58,7 +75,7 @@ static const struct setting rows[] = {
 	{ "version", 'V', { NULL }, SET_FLAG, AT(version), 0, 0, NULL, NULL,
 	    NULL, "print the version and exit" },
 
-	/* Without a line of their own in --help. */
+	/* Only in the manual. */
 	{ "server-port", 0, { NESTED "SERVER_PORT" }, SET_PORT,
 	    AT(server_port), 1, 65535, "8888", NULL, "PORT", NULL },
 	{ "rest-port", 0, { NESTED "REST_PORT" }, SET_PORT, AT(rest_port),
@@ -102,6 +119,46 @@ static const struct setting rows[] = {
 	    0, 0, NULL, NULL, "NAME", NULL },
 	{ "unschedulable-after", 0, { "MCP_SANDBOX_UNSCHEDULABLE_AFTER" },
 	    SET_INT, AT(unschedulable_s), 0, 3600, "10", NULL, "S", NULL },
+	{ "image-has-agent", 0, { "MCP_SANDBOX_IMAGE_HAS_AGENT" }, SET_FLAG,
+	    AT(pod.has_agent), 0, 0, NULL, NULL, NULL, NULL },
+	{ "init-image", 0, { "MCP_SANDBOX_INIT_IMAGE" }, SET_TEXT,
+	    AT(pod.init_image), 0, 0, "docker.io/library/busybox:1.37", NULL,
+	    "IMAGE", NULL },
+	{ "agent-file", 0, { "MCP_SANDBOX_AGENT_FILE" }, SET_TEXT,
+	    AT(pod.agent_file), 0, 0, NULL, NULL, "FILE", NULL },
+	{ "label-domain", 0, { "MCP_SANDBOX_LABEL_DOMAIN" }, SET_NAME,
+	    AT(pod.domain), 0, 0, "tarsy.redhat.com", NULL, "NAME", NULL },
+	{ "cpu-request", 0, { "MCP_SANDBOX_CPU_REQUEST" }, SET_TEXT,
+	    AT(pod.cpu_request), 0, 0, "100m", NULL, "N", NULL },
+	{ "cpu-limit", 0, { "MCP_SANDBOX_CPU_LIMIT" }, SET_TEXT,
+	    AT(pod.cpu_limit), 0, 0, "500m", NULL, "N", NULL },
+	{ "memory-request", 0, { "MCP_SANDBOX_MEMORY_REQUEST" }, SET_TEXT,
+	    AT(pod.memory_request), 0, 0, "128Mi", NULL, "N", NULL },
+	{ "memory-limit", 0, { "MCP_SANDBOX_MEMORY_LIMIT" }, SET_TEXT,
+	    AT(pod.memory_limit), 0, 0, "512Mi", NULL, "N", NULL },
+	{ "run-as-user", 0, { "MCP_SANDBOX_RUN_AS_USER" }, SET_TEXT,
+	    AT(pod.user), 0, 0, NULL, NULL, "UID|image", NULL },
+	{ "read-only-root", 0, { "MCP_SANDBOX_READ_ONLY_ROOT" }, SET_FLAG,
+	    AT(pod.read_only_root), 0, 0, NULL, NULL, NULL, NULL },
+	{ "service-account", 0, { "MCP_SANDBOX_SERVICE_ACCOUNT" }, SET_NAME,
+	    AT(pod.service_account), 0, 0, NULL, NULL, "NAME", NULL },
+	{ "mount-service-account-token", 0,
+	    { "MCP_SANDBOX_MOUNT_SERVICE_ACCOUNT_TOKEN" }, SET_FLAG,
+	    AT(pod.mount_token), 0, 0, NULL, NULL, NULL, NULL },
+	{ "node-selector", 0, { "MCP_SANDBOX_NODE_SELECTOR" }, SET_TEXT,
+	    AT(pod.node_selector), 0, 0, NULL, NULL, "LABELS", NULL },
+	{ "runtime-class", 0, { "MCP_SANDBOX_RUNTIME_CLASS" }, SET_NAME,
+	    AT(pod.runtime_class), 0, 0, NULL, NULL, "NAME", NULL },
+	{ "kubeconfig-secret", 0, { "MCP_SANDBOX_KUBECONFIG_SECRET" }, SET_NAME,
+	    AT(pod.kubeconfig_secret), 0, 0, NULL, NULL, "NAME", NULL },
+	{ "pull-secrets", 0, { "MCP_SANDBOX_PULL_SECRETS" }, SET_TEXT,
+	    AT(pod.pull_secrets), 0, 0, NULL, NULL, "NAMES", NULL },
+	{ "transport", 0, { NULL }, SET_TEXT, AT(transport), 0, 0, "stdio",
+	    transports, "NAME", NULL },
+	{ "stateless", 0, { NULL }, SET_FLAG, AT(stateless), 0, 0, NULL, NULL,
+	    NULL, NULL },
+	{ "address", 0, { NULL }, SET_TEXT, AT(address), 0, 0, NULL, NULL,
+	    "ADDRESS", NULL },
 	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
 	    0, 0, NULL, NULL, NULL, NULL },
 };
@@ -178,6 +235,15 @@ set_flag(const char *from, const char *text, bool *out, struct error *err)
 }
 
 static int
+set_duration(const char *from, const char *text, long *out, struct error *err)
+{
+	if (duration_ms(text, out) && *out > 0)
+		return 0;
+	return error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: a "
+	    "duration above 0 with units, as 90s or 1h30m", from, text);
+}
+
+static int
 check_one_of(const struct setting *row, const char *from, const char *text,
     struct error *err)
 {
@@ -241,6 +307,8 @@ set(struct config *c, const struct setting *row, const char *from,
 		return set_int(row, from, text, at, err);
 	case SET_FLAG:
 		return set_flag(from, text, at, err);
+	case SET_DURATION:
+		return set_duration(from, text, at, err);
 	case SET_LABEL_KEY:
 		r = name_label_key(from, text, err);
 		break;
@@ -279,6 +347,16 @@ env_find(char *const environ[], const char *name)
 	return NULL;
 }
 
+/* Somebody set it: these are the tools that are wanted. */
+static void
+mark(struct config *c, const struct setting *row)
+{
+	c->families |= row->family;
+	if (row->env[0] != NULL && strncmp(row->env[0], "K8S_SANDBOX_",
+	    12) == 0)
+		c->families |= FAMILY_SANDBOX;
+}
+
 /* Where settings come from, the first beats the next. */
 struct sources {
 	char *const *list[4];
@@ -307,6 +385,8 @@ from_sources(struct config *c, const struct sources *from, struct error *err)
 				    err) == -1)
 					return -1;
 			}
+		if (v != NULL)
+			mark(c, row);
 	}
 	return 0;
 }
@@ -443,6 +523,7 @@ option(struct config *c, int argc, char *const argv[], int *i,
 		return error_set(err, ERR_CONFIG, "--%s needs a value",
 		    row->flag);
 	(void)snprintf(from, sizeof(from), "--%s", row->flag);
+	mark(c, row);
 	return set(c, row, from, value, err);
 }
 
@@ -454,6 +535,25 @@ need(const struct config *c, const char *value, const char *name,
 		return 0;
 	return error_set(err, ERR_CONFIG, NESTED "%s (--%s) is not set: "
 	    "connection type '%s' needs it", name, flag, c->connection);
+}
+
+static int
+check_pod(const struct config *c, struct error *err)
+{
+	const char *user = c->pod.user;
+
+	if (c->stateless)
+		return error_set(err, ERR_CONFIG, "--stateless is not supported "
+		    "for stdio");
+	if (c->pod.image[0] == '\0' || c->pod.init_image[0] == '\0')
+		return error_set(err, ERR_CONFIG, "--sandbox-image and "
+		    "--init-image can't be empty");
+	if (user != NULL && strcmp(user, "image") != 0 &&
+	    (strspn(user, "0123456789") != strlen(user) ||
+	    strlen(user) > 9 || strtol(user, NULL, 10) == 0))
+		return error_set(err, ERR_CONFIG, "--run-as-user: '%.80s' is "
+		    "not allowed: a number above 0, or image", user);
+	return 0;
 }
 
 /* What no setting by itself can be wrong about. */
@@ -486,7 +586,7 @@ check_all(struct config *c, struct error *err)
 		return error_set(err, ERR_CONFIG, "MCP_SANDBOX_ROUTER_CA and "
 		    "_CERT need a router with https: an https API_URL, or "
 		    "MCP_SANDBOX_GATEWAY_SCHEME=https");
-	return 0;
+	return check_pod(c, err);
 }
 
 static int
@@ -582,23 +682,7 @@ help_line(struct buf *out, const struct setting *row)
 void
 config_help(struct buf *out)
 {
-	size_t column = 80;
-
 	for (size_t i = 0; i < NROWS; i++)
 		if (rows[i].help != NULL)
 			help_line(out, &rows[i]);
-	buf_puts(out, "and, with defaults that are mostly right:");
-	for (size_t i = 0; i < NROWS; i++) {
-		size_t len = strlen(rows[i].flag) + 3;
-
-		if (rows[i].help != NULL)
-			continue;
-		if (column + len > 78) {
-			buf_puts(out, "\n ");
-			column = 1;
-		}
-		buf_printf(out, " --%s", rows[i].flag);
-		column += len;
-	}
-	buf_puts(out, "\n");
 }

@@ -25,6 +25,30 @@ enum connection {
 	CONNECTION_SANDBOXD_IN_CLUSTER,
 };
 
+/* The pod of a session of the bash family. Lists are separated by commas. */
+struct config_pod {
+	const char *namespace;		/* NULL: the kubeconfig's */
+	const char *image, *init_image;
+	bool has_agent;			/* the image does */
+	const char *agent_file;		/* NULL: the one that we carry */
+	const char *key_file;		/* NULL: random tokens */
+	long idle_ms;
+	long pool_size;
+	const char *domain;		/* of labels and annotations */
+	const char *cpu_request, *cpu_limit;	/* "": none */
+	const char *memory_request, *memory_limit;
+	const char *user;		/* a number; "image"; NULL: see man */
+	bool read_only_root;
+	const char *service_account;
+	bool mount_token;
+	const char *node_selector;	/* "key=value" */
+	const char *runtime_class;
+	const char *kubeconfig_secret;
+	const char *pull_secrets;
+};
+
+enum { FAMILY_SANDBOX = 1, FAMILY_BASH = 2 };
+
 struct config {
 	const char *kubeconfig;		/* NULL: found as kubeconfig.h says */
 	const char *context;
@@ -52,6 +76,10 @@ struct config {
 	const char *pools;
 	long unschedulable_s;
 	bool verbose, debug_sandbox;
+	struct config_pod pod;
+	const char *transport, *address;	/* cli-mcp-server's */
+	bool stateless;
+	unsigned families;		/* FAMILY_*: one of its settings is set */
 	bool help, version, limits;
 	const char *command;		/* first operand, or NULL */
 	char **owned[2];		/* members of a JSON object */
@@ -81,13 +109,14 @@ struct setting {
 	char letter;			/* or 0 */
 	const char *env[3];
 	enum { SET_TEXT, SET_INT, SET_FLAG, SET_PORT, SET_LABEL_KEY,
-	    SET_LABEL, SET_URL, SET_NAME } type;
+	    SET_LABEL, SET_URL, SET_NAME, SET_DURATION } type;
 	size_t offset;			/* in struct config */
 	long min, max;
 	const char *def;		/* as text, or NULL */
 	const char *const *one_of;
 	const char *arg;		/* what --help calls the value */
-	const char *help;		/* NULL: --help only names it */
+	const char *help;		/* NULL: only in the manual */
+	unsigned family;		/* FAMILY_*: setting it offers these tools */
 };
 const struct setting *config_rows(size_t *n);
 

@@ -4,12 +4,14 @@
 #define ENV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct config;
 struct k8s;
 struct links;
 struct log;
 struct loop;
+struct sessions;
 struct web;
 
 struct env {
@@ -17,6 +19,9 @@ struct env {
 	struct web *web;
 	struct k8s *k8s;
 	struct links *links;
+	struct sessions *sessions;
+	const char *agent;	/* of --agent-file, or NULL */
+	size_t agent_len;
 	const struct config *config;
 	const struct log *log;
 	const char *namespace;	/* the kubeconfig's own */

@@ -23,6 +23,7 @@
 #include "error.h"
 #include "file.h"
 #include "front.h"
+#include "gc.h"
 #include "k8s.h"
 #include "kubeconfig.h"
 #include "budget.h"
@@ -31,29 +32,48 @@
 #include "loop.h"
 #include "mcp.h"
 #include "sandbox.h"
+#include "session.h"
 #include "tools.h"
+#include "tools-bash.h"
 #include "tools-sandbox.h"
 #include "web.h"
 
-enum { EXIT_USAGE = 64, EXIT_CLUSTER = 69, EXIT_OS = 71, EXIT_CONFIG = 78 };
+enum {
+	EXIT_LEFT = 2, EXIT_USAGE = 64, EXIT_CLUSTER = 69, EXIT_OS = 71,
+	EXIT_CONFIG = 78
+};
 
 extern char **environ;
 
 static const struct tool *const all_tools[] = {
-	&tool_create_sandbox, &tool_delete_sandbox, &tool_execute_command,
-	&tool_get_sandbox_status, &tool_list_sandboxes,
+	&tool_bash, &tool_create_sandbox, &tool_delete_sandbox,
+	&tool_execute_command, &tool_get_sandbox_status, &tool_list_sandboxes,
 };
 
 enum { NTOOLS = sizeof(all_tools) / sizeof(all_tools[0]) };
 
-static const char instructions[] =
+/* What a model is told once, a paragraph a family that is offered. */
+static const struct {
+	const char *name;
+	unsigned family;
+	const char *text;
+} families[] = {
+	{ "agent-sandbox", FAMILY_SANDBOX,
 	"Sandboxes are pods on a Kubernetes cluster, each made for you alone. "
 	"create_sandbox takes one from a warm pool and returns its handle "
 	"(sandbox_claim_name); pass handle and namespace to the other tools. "
 	"execute_command runs a shell command in it and returns exit code and "
 	"output; the beginning and the end of long output are kept. A sandbox "
 	"ends by itself at its shutdown_time (300 s after its creation unless "
-	"set); delete_sandbox ends it at once: do that when the work is done.";
+	"set); delete_sandbox ends it at once: do that when the work is done." },
+	{ "bash", FAMILY_BASH,
+	"bash runs commands in one shell in a pod of your own, which is made at "
+	"the first command and ends with this connection or when it has been "
+	"idle for long. Working directory, variables and files stay from one "
+	"command to the next." },
+};
+
+enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
 /* Everything a process has, in the order it is made. */
 struct server {
@@ -63,6 +83,9 @@ struct server {
 	struct kubeconfig kc;
 	struct env env;
 	const struct tool *tools[NTOOLS + 1];
+	bool collect;			/* the command is gc */
+	unsigned families;		/* FAMILY_*, of the tools */
+	char instructions[2048];
 	unsigned char key[32];
 	int signals, out;
 };
@@ -73,11 +96,12 @@ help(void)
 	struct buf b;
 
 	buf_init(&b, 64 * 1024);
-	buf_puts(&b, "usage: mcp-sandbox [options]\n"
-	    "Serve MCP (JSON-RPC, a message a line) on standard input and "
-	    "output.\n\n");
+	buf_puts(&b, "usage: mcp-sandbox [options] [gc]\n"
+	    "Serve MCP on standard input and output; gc: delete what is over, "
+	    "fill the pool.\n\n");
 	config_help(&b);
-	buf_puts(&b, "\nSee mcp-sandbox(1).\n");
+	buf_puts(&b, "\nmcp-sandbox(1) has the rest, with defaults that are mostly "
+	    "right.\n");
 	fputs(b.data, stdout);
 	buf_free(&b);
 }
@@ -168,19 +192,43 @@ dotenv_open(struct server *s, struct error *err)
 	return 0;
 }
 
+/* Is it asked for by its name or its family, or, where nobody asks, is its
+ * family the one whose settings are set? */
+static bool
+tool_wanted(const struct config *c, const struct tool *t, unsigned family)
+{
+	if (c->tools != NULL)
+		return config_allows(c->tools, t->name) ||
+		    config_allows(c->tools, t->family);
+	return c->families == 0 || (c->families & family) != 0;
+}
+
 static int
 tools_choose(struct server *s, struct error *err)
 {
+	char *at = s->instructions, *end = at + sizeof(s->instructions);
 	size_t n = 0;
 
-	for (size_t i = 0; i < NTOOLS; i++)
-		if (config_allows(s->config.tools, all_tools[i]->name) ||
-		    config_allows(s->config.tools, all_tools[i]->family))
-			s->tools[n++] = all_tools[i];
+	for (size_t f = 0; f < NFAMILIES; f++) {
+		bool any = false;
+
+		for (size_t i = 0; i < NTOOLS; i++)
+			if (strcmp(all_tools[i]->family, families[f].name) ==
+			    0 && tool_wanted(&s->config, all_tools[i],
+			    families[f].family)) {
+				s->tools[n++] = all_tools[i];
+				any = true;
+			}
+		if (!any)
+			continue;
+		at += snprintf(at, (size_t)(end - at), "%s%s",
+		    at > s->instructions ? "\n\n" : "", families[f].text);
+		s->families |= families[f].family;
+	}
 	if (n > 0)
 		return 0;
 	return error_set(err, ERR_CONFIG, "--tools: '%.80s' names no tool and "
-	    "no family; there are: agent-sandbox", s->config.tools);
+	    "no family; there are: agent-sandbox, bash", s->config.tools);
 }
 
 /* The cluster's address and our credentials, all in memory before the jail. */
@@ -209,7 +257,9 @@ cluster_open(struct server *s, struct error *err)
 	    (e->web = web_open(e->loop, err)) == NULL ||
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
 		return -1;
-	if ((e->links = links_open(e, err)) == NULL)
+	if ((e->links = links_open(e, err)) == NULL ||
+	    ((s->families & FAMILY_BASH || s->collect) &&
+	    (e->sessions = sessions_open(e, err)) == NULL))
 		return -1;
 	return session_open(s, err);
 }
@@ -269,13 +319,36 @@ confine(struct server *s, struct error *err)
 	return 0;
 }
 
+static void
+server_close(struct server *s)
+{
+	sessions_close(s->env.sessions);
+	links_close(s->env.links);
+	k8s_close(s->env.k8s);
+	web_close(s->env.web);
+	loop_close(s->env.loop);
+	kubeconfig_free(&s->kc);
+	config_free(&s->config);
+	dotenv_free(s->dotenv);
+}
+
+static int
+collect(struct server *s, struct error *err)
+{
+	int r = gc_run(&s->env, sessions_namespace(s->env.sessions), 1, err);
+
+	server_close(s);
+	return r;
+}
+
 static int
 serve(struct server *s, struct error *err)
 {
 	struct mcp_rows rows = {
 		.name = "mcp-sandbox", .title = "MCP sandbox",
-		.version = VERSION, .instructions = instructions,
-		.tools = s->tools, .methods = sandbox_methods,
+		.version = VERSION, .instructions = s->instructions,
+		.tools = s->tools, .methods = s->families & FAMILY_SANDBOX ?
+		    sandbox_methods : NULL,
 		.key = s->key,
 	};
 	struct front f = { .loop = s->env.loop, .rows = &rows,
@@ -284,13 +357,12 @@ serve(struct server *s, struct error *err)
 	int r;
 
 	r = front_lines(&f, err);
-	links_close(s->env.links);
-	k8s_close(s->env.k8s);
-	web_close(s->env.web);
-	loop_close(s->env.loop);
-	kubeconfig_free(&s->kc);
-	config_free(&s->config);
-	dotenv_free(s->dotenv);
+	if (s->env.sessions != NULL && sessions_finish(s->env.sessions,
+	    LIMIT_DRAIN_MS, err) == -1) {
+		log_line(&s->log, LOG_WARN, "%s", err->text);
+		r = r == 0 ? EXIT_LEFT : r;
+	}
+	server_close(s);
 	return r;
 }
 
@@ -299,6 +371,35 @@ fail(const struct server *s, int status, const struct error *err)
 {
 	log_line(&s->log, LOG_ERROR, "%s", err->text);
 	return status;
+}
+
+/* What is asked for is only some words. */
+static bool
+told(const struct config *c)
+{
+	if (c->help)
+		help();
+	else if (c->limits)
+		limits_print();
+	else if (c->version)
+		puts("mcp-sandbox " VERSION);
+	return c->help || c->limits || c->version;
+}
+
+/* gc has no client to be cleaned up for: a signal simply ends it. */
+static int
+command(struct server *s, struct error *err)
+{
+	sigset_t none;
+
+	if (s->config.command == NULL)
+		return 0;
+	if (strcmp(s->config.command, "gc") != 0)
+		return error_set(err, ERR_CONFIG, "there is no command "
+		    "'%.60s'; try --help", s->config.command);
+	s->collect = true;
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 int
@@ -326,23 +427,10 @@ main(int argc, char *argv[])
 	if (config_load(&s.config, argc, argv, environ, s.dotenv, &usage,
 	    &error) == -1)
 		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
-	if (s.config.help) {
-		help();
+	if (told(&s.config))
 		return 0;
-	}
-	if (s.config.limits) {
-		limits_print();
-		return 0;
-	}
-	if (s.config.version) {
-		puts("mcp-sandbox " VERSION);
-		return 0;
-	}
-	if (s.config.command != NULL) {
-		error_set(&error, ERR_CONFIG, "there is no command '%.60s'; "
-		    "try --help", s.config.command);
+	if (command(&s, &error) == -1)
 		return fail(&s, EXIT_USAGE, &error);
-	}
 	config_warn(&s.log, environ);
 	config_warn(&s.log, s.dotenv);
 	if (tools_choose(&s, &error) == -1)
@@ -357,7 +445,8 @@ main(int argc, char *argv[])
 	if (confine(&s, &error) == -1)
 		return fail(&s, EXIT_OS, &error);
 	/* 7. Only now the first byte of the client's is read. */
-	if ((r = serve(&s, &error)) == -1)
-		return fail(&s, EXIT_OS, &error);
+	r = s.collect ? collect(&s, &error) : serve(&s, &error);
+	if (r == -1)
+		return fail(&s, s.collect ? EXIT_CLUSTER : EXIT_OS, &error);
 	return r;
 }

@@ -12,13 +12,20 @@ the folder. Other annotations of a pod:
  test/waiting         "Reason: message": its containers never start
  test/chunk           bytes in an event of sandboxd's Start (4096)
  test/port-N          the local port that stands for its port N
+ test/agent           a program: its containers run it (an image that has it)
+
+A path below a volume's mountPath, in what a container runs or is given, is
+moved into the pod's folder. Port 8090 is a free one of 127.0.0.1, which the
+processes find in MCP_SANDBOX_PORT.
 """
 
 import asyncio
+import base64
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 
 import legacy
@@ -49,13 +56,26 @@ class PodRun:
         self.env = {"PATH": os.environ["PATH"], "HOME": self.dir,
                     "HOSTNAME": self.name, "POD_IP": self.ip,
                     "LANG": "C.UTF-8", MARK: self.uid}
+        os.makedirs(self.dir)
         self.ports = {}
+        self.mounts = sorted({m["mountPath"] for field in (
+            "initContainers", "containers") for c in pod["spec"].get(field, [])
+            for m in c.get("volumeMounts", [])}, key=len, reverse=True)
+        for path in self.mounts:
+            os.makedirs(self.dir + path, exist_ok=True)
+        self.inits = {}
         self.runtime = None
         self.groups = set()
         self.ended = {}
         self.task = None
         self.stopping = False
-        os.makedirs(self.dir)
+
+    def moved(self, text):
+        """A path of the pod as one of this machine."""
+        for path in self.mounts:
+            if text == path or text.startswith(path + "/"):
+                return self.dir + text
+        return text
 
     def runtime_kind(self, pod):
         asked = self.notes.get("test/runtime")
@@ -203,7 +223,12 @@ class Kubelet:
                 container_status(c, state) for c in pod["spec"]["containers"]])
             return
         for container in pod["spec"].get("initContainers", []):
-            code = await self.run_container(run, container)
+            work = asyncio.ensure_future(self.run_container(run, container))
+            run.inits[container["name"]] = work
+            self.set_status(run, phase="Pending",
+                            initContainerStatuses=self.states(
+                                run, pod, "initContainers"))
+            code = await work
             if code:
                 self.set_status(run, phase="Failed",
                                 initContainerStatuses=self.states(
@@ -212,7 +237,8 @@ class Kubelet:
         await run.start_runtime(run.runtime_kind(pod), self.faults)
         work = [asyncio.ensure_future(self.run_container(run, c))
                 for c in pod["spec"]["containers"]
-                if c.get("command") or c.get("args")]
+                if c.get("command") or c.get("args")
+                or "test/agent" in run.notes]
         self.running(run, pod)
         wait = int(run.notes.get("test/ready-ms", 0))
         if wait >= 0:
@@ -232,6 +258,7 @@ class Kubelet:
         self.set_status(
             run, phase="Running", podIP=run.ip, podIPs=[{"ip": run.ip}],
             containerStatuses=self.states(run, pod, "containers", ready),
+            initContainerStatuses=self.states(run, pod, "initContainers"),
             conditions={"Initialized": ("True", "", ""),
                         "ContainersReady": (flag, *why),
                         "Ready": (flag, *why)})
@@ -248,11 +275,18 @@ class Kubelet:
         return found
 
     async def run_container(self, run, container):
-        env = {**run.env, **{e["name"]: e.get("value", "")
-                             for e in container.get("env", [])}}
+        env = dict(run.env)
+        for e in container.get("env", []):
+            env[e["name"]] = run.moved(self.value(run, e))
+        if 8090 not in run.ports:
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", 0))
+                run.ports[8090] = s.getsockname()[1]
+        env["MCP_SANDBOX_PORT"] = str(run.ports[8090])
         folder = run.dir + container.get("workingDir", "")
         os.makedirs(folder, exist_ok=True)
-        argv = container.get("command", []) + container.get("args", [])
+        argv = [run.moved(a) for a in container.get("command", [])
+                + container.get("args", [])] or [run.notes["test/agent"]]
         with open(self.log_path(run, container["name"]), "wb") as log:
             try:
                 child = subprocess.Popen(
@@ -267,6 +301,13 @@ class Kubelet:
         code = 128 - code if code < 0 else code
         run.ended[container["name"]] = code
         return code
+
+    def value(self, run, variable):
+        ref = variable.get("valueFrom", {}).get("secretKeyRef")
+        if not ref:
+            return variable.get("value", "")
+        secret = self.store.find(kinds.SECRETS, run.namespace, ref["name"])
+        return base64.b64decode(secret["data"][ref["key"]]).decode()
 
     def log_path(self, run, container):
         folder = run.dir + ".logs"

@@ -33,6 +33,7 @@ class Streams:
         flags = {f: request.flag(f)
                  for f in ("stdin", "stdout", "stderr", "tty")}
         names = [c["name"] for c in pod["spec"]["containers"]]
+        inits = [c["name"] for c in pod["spec"].get("initContainers", [])]
         container = request.query.get("container", "")
         if not command:
             raise ApiError(400, "you must specify at least one command for "
@@ -43,19 +44,21 @@ class Streams:
         if not container and len(names) > 1:
             raise ApiError(400, f"a container name must be specified for pod "
                            f"{name}, choose one of: [{' '.join(names)}]")
-        if container and container not in names:
+        if container and container not in names + inits:
             raise ApiError(400, f"container {container} is not valid for pod "
                            + name)
         phase = kinds.get(pod, "status", "phase")
         if phase in ("Succeeded", "Failed"):
             raise ApiError(400, "cannot exec into a container in a completed "
                            f"pod; current phase is {phase}")
-        if phase != "Running":
+        run = self.run_of(pod)
+        begun = (phase == "Running" if container not in inits else
+                 container in run.inits and not run.inits[container].done())
+        if not begun:
             raise ApiError(500, "unable to upgrade connection: container not "
                            f'found ("{container or names[0]}")')
-        run = self.run_of(pod)
         return wsock.upgrade(request, self.exec_protocols, lambda ws: Exec(
-            run, ws, command, flags).serve())
+            run, ws, [run.moved(a) for a in command], flags).serve())
 
     async def portforward(self, pod, request):
         ports = [int(p) for k, v in request.pairs if k == "ports"

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session - the sessions of this connection, each with its pod's agent.
+ *
+ * A session is found anew for every use (setup.h): one list, no memory but
+ * for the tunnel. Uses at the same time share the search. While a session is
+ * in use its activity is noted in the pod's annotation, often enough for gc to
+ * see it, and not more. The session that was made for this process alone goes
+ * with it.
+ */
+#ifndef SESSION_H
+#define SESSION_H
+
+#include <stdbool.h>
+
+#include "event.h"
+
+struct agent;
+struct env;
+struct error;
+struct session;
+struct session_end;
+struct session_find;
+struct sessions;
+
+/* Reads the key and the agent of the settings. Before confinement. NULL: err.
+ */
+struct sessions *sessions_open(struct env *env, struct error *err);
+void sessions_close(struct sessions *ss);	/* NULL is fine */
+/* The session of a caller who names none. */
+const char *sessions_own(const struct sessions *ss);
+const char *sessions_namespace(const struct sessions *ss);
+/*
+ * The end of the connection: what was begun is waited for, the session made
+ * for it is ended, at most ms. -1: err says what stays.
+ */
+int sessions_finish(struct sessions *ss, long ms, struct error *err);
+
+/*
+ * EVENT_DATA: what is going on. EVENT_END: err, or session_found() is there,
+ * in that callback only. doubt: its agent did not answer.
+ */
+struct session_find *session_find(struct sessions *ss, const char *id,
+    bool doubt, event_fn *fn, void *arg);	/* NULL: no memory */
+struct session *session_found(struct session_find *f);
+/* false: it is over now. true: EVENT_END comes when all is cleaned up. */
+bool session_find_stop(struct session_find *f);
+void session_find_close(struct session_find *f);	/* NULL is fine */
+
+/* Valid while the session is in use. */
+void session_use(struct session *s);
+void session_unuse(struct session *s);		/* NULL is fine */
+struct agent *session_agent(struct session *s);
+const char *session_token(const struct session *s);
+/* The agent does not take the token: read it again the next time. */
+void session_distrust(struct session *s);
+
+/*
+ * Delete the pods and the Secret of a session; one that never was is no
+ * failure. EVENT_END comes.
+ */
+struct session_end *session_end(struct sessions *ss, const char *id,
+    event_fn *fn, void *arg);			/* NULL: no memory */
+void session_end_close(struct session_end *e);	/* NULL is fine */
+
+#endif

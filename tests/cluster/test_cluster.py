@@ -27,7 +27,14 @@ TOOLS = {"create_sandbox", "get_sandbox_status", "execute_command",
          "list_sandboxes", "delete_sandbox"}
 # How the server is told to get in, and the pool whose pods it meets.
 WAYS = [("tunnel", "warm"), ("exec", "warm"), ("auto", "warm"),
-        ("exec", "plain"), ("auto", "plain")]
+        ("exec", "plain"), ("auto", "plain"), ("in-cluster", "warm"),
+        ("sandboxd-in-cluster", "warm"), ("auto in a pod", "warm")]
+# The host reaches the pods' addresses, as another pod would.
+SETTINGS = {
+    "in-cluster": {"K8S_SANDBOX_CONNECTION__USE_POD_IP": "true"},
+    "sandboxd-in-cluster": {
+        "K8S_SANDBOX_CONNECTION__MODE": "in-cluster-pod-ip"},
+    "auto in a pod": {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}}
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +46,10 @@ def anyio_backend():
 
 def environment(connection="auto", account="mcp", unschedulable_s=1, **more):
     return {"KUBECONFIG": os.path.join(kube.STATE, account + ".kubeconfig"),
-            "K8S_SANDBOX_CONNECTION__TYPE": connection,
-            "MCP_SANDBOX_UNSCHEDULABLE_AFTER": str(unschedulable_s), **more}
+            "K8S_SANDBOX_CONNECTION__TYPE": connection.removesuffix(
+                " in a pod"),
+            "MCP_SANDBOX_UNSCHEDULABLE_AFTER": str(unschedulable_s),
+            **SETTINGS.get(connection, {}), **more}
 
 
 @contextlib.asynccontextmanager

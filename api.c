@@ -196,7 +196,7 @@ answer_task(struct conn *c, const struct task *t)
 
 struct text {
 	struct buf first, last;
-	bool cut;
+	uint64_t left_out;	/* between the two */
 };
 
 static void
@@ -213,22 +213,22 @@ take(struct text *t, const struct spool *s, size_t max)
 	buf_init(&t->last, LIMIT_AGENT_OUTPUT + LIMIT_AGENT_TAIL);
 	if (!spool_excerpt(s, max, &t->first, &t->last))
 		return false;
-	t->cut = t->first.len + t->last.len < s->total;
-	trim(t->cut ? &t->last : &t->first);
+	t->left_out = s->total - t->first.len - t->last.len;
+	trim(t->left_out > 0 ? &t->last : &t->first);
 	return true;
 }
 
-/* For a client that does not know of the two parts: one text. */
+/* For a client that does not ask for the two parts: one text. */
 static bool
-join(struct text *t, uint64_t total)
+join(struct text *t)
 {
-	if (!t->cut)
+	if (t->left_out == 0)
 		return true;
 	buf_printf(&t->first, "%s[... %llu bytes left out ...]\n",
 	    t->first.len > 0 && t->first.data[t->first.len - 1] != '\n' ?
-	    "\n" : "",
-	    (unsigned long long)(total - t->first.len - t->last.len));
+	    "\n" : "", (unsigned long long)t->left_out);
 	buf_put(&t->first, t->last.data, t->last.len);
+	buf_reset(&t->last, 0);
 	return buf_ok(&t->first);
 }
 
@@ -273,9 +273,10 @@ put_exec(struct conn *c, const struct task *t, const struct text text[2],
 	jsonw_int(w, "exit_code", t->exit_code);
 	jsonw_int(w, "duration_ms", duration(t));
 	jsonw_bool(w, "timed_out", t->timed_out);
-	jsonw_bool(w, "truncated", text[0].cut || text[1].cut);
+	jsonw_bool(w, "truncated", text[0].left_out > 0 ||
+	    text[1].left_out > 0);
 	for (i = 0; i < 2; i++)
-		if (text[i].cut && c->max_output != OUTPUT_BYTES + 1)
+		if (text[i].left_out > 0 && c->parts)
 			jsonw_bytes(w, tails[i], text[i].last.data,
 			    text[i].last.len);
 	jsonw_int(w, "stdout_total_bytes", (long)t->out[0].spool.total);
@@ -292,7 +293,7 @@ answer_exec(struct conn *c, const struct task *t)
 	/* The reset of this very command is told by the next answer's notice
 	 * to those who can't see session_reset. */
 	bool was_reset = !t->reset && tasks_was_reset(c->serve->tasks);
-	bool joined = c->max_output == OUTPUT_BYTES + 1, ok = true;
+	bool ok = true;
 	struct text text[2] = { 0 };
 	struct buf b;
 	struct jsonw w;
@@ -302,10 +303,8 @@ answer_exec(struct conn *c, const struct task *t)
 		(void)tasks_was_reset(c->serve->tasks);
 	for (i = 0; i < 2; i++) {
 		ok = ok && take(&text[i], &t->out[i].spool, c->max_output);
-		if (ok && joined)
-			ok = join(&text[i], t->out[i].spool.total);
-		if (joined && text[i].cut)
-			buf_reset(&text[i].last, 0);
+		if (ok && !c->parts)
+			ok = join(&text[i]);
 	}
 	ok = ok && surround(c, t, was_reset, &text[1]);
 	buf_init(&b, OUT_MAX);
@@ -427,7 +426,7 @@ parse_ours(struct conn *c, struct json root, struct request *r)
 		cmd->cwd = r->cwd.len > 0 ? r->cwd.data : NULL;
 	}
 	if (json_type(v = member(root, "max_output_bytes")) != JSON_NONE) {
-		c->ours = true;
+		c->ours = c->parts = true;
 		if (!json_int(v, 0, LIMIT_AGENT_OUTPUT, &n))
 			return "max_output_bytes: from 0 to 1048576";
 		c->max_output = (size_t)n;
@@ -512,9 +511,8 @@ handle_exec(struct conn *c)
 	buf_init(&r->text, LIMIT_AGENT_BODY);
 	buf_init(&r->input, LIMIT_AGENT_BODY);
 	buf_init(&r->cwd, 4096);
-	c->ours = false;
-	/* One more than can be asked for: not given, so parts are joined. */
-	c->max_output = OUTPUT_BYTES + 1;
+	c->ours = c->parts = false;
+	c->max_output = OUTPUT_BYTES;
 	why = parse_exec(c, json_root(doc), r);
 	json_free(doc);
 	if (why != NULL)

@@ -76,6 +76,7 @@ struct conn {
 	enum wait wait;
 	struct task *task;
 	size_t max_output;	/* of each stream */
+	bool parts;		/* the first and the last apart */
 	bool ours;		/* the request has members of our own */
 
 	struct files_put put;

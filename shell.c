@@ -199,15 +199,13 @@ snapshot(struct shell *s, struct buf *line, int n)
 }
 
 /*
- * The traps are set last, as what is restored may have traps, ours of the last
- * shell among them. Functions come before aliases, which would be expanded in
- * them, and options last, as they change how the rest is read.
+ * The traps are set first, as a trap of the user's that is restored counts
+ * more. Functions come before aliases, which would be expanded in them, and
+ * options last, as they change how the rest is read.
  */
 static void
 first_line(struct shell *s, struct buf *line)
 {
-	if (s->restored)
-		buf_printf(line, "\\command . %s/x%d; ", s->dir, SNAP_RESTORE);
 	buf_puts(line, "\\command trap '");
 	snapshot(s, line, SNAP_EXIT);
 	buf_puts(line, "' EXIT; \\command trap '");
@@ -222,6 +220,8 @@ first_line(struct shell *s, struct buf *line)
 		snapshot(s, line, SNAP_EXIT);
 	buf_printf(line, "; \\command trap - EXIT; \\command exit 137' %d; ",
 	    STOP_SIGNAL);
+	if (s->restored)
+		buf_printf(line, "\\command . %s/x%d; ", s->dir, SNAP_RESTORE);
 	snapshot(s, line, 0);
 	buf_printf(line, "; \\command echo ready >>%s/s\n", s->dir);
 }

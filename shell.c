@@ -738,6 +738,12 @@ on_status(void *arg, short revents)
 	read_news(arg);
 }
 
+void
+shell_hear(struct shell *s)
+{
+	read_news(s);
+}
+
 /*
  * set -n, a function called command and the like leave us without a status.
  * Seen twice to wait for its next line, without one, it has ended the command.

@@ -88,6 +88,8 @@ void shell_reset(struct shell *s);
 /* Try again after SHELL_BROKEN. */
 int shell_start(struct shell *s, struct error *err);
 
+/* Tell now what it has told meanwhile. */
+void shell_hear(struct shell *s);
 /* A child of the agent ended; false: it was another's. */
 bool shell_reaped(struct shell *s, pid_t pid, int status);
 pid_t shell_pid(const struct shell *s);

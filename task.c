@@ -729,11 +729,21 @@ tasks_reaped(struct tasks *all, pid_t pid, int status)
 	(void)shell_reaped(all->shell, pid, status);
 }
 
+static bool
+is_lost(const struct task *t)
+{
+	return t->background && t->began && t->root > 0 &&
+	    t->state == TASK_RUNNING && !procs_alive(t->root);
+}
+
+/* The last thing it did may have been to say so. */
 void
 task_check(struct task *t)
 {
-	if (t->background && t->began && t->root > 0 &&
-	    t->state == TASK_RUNNING && !procs_alive(t->root))
+	if (!is_lost(t))
+		return;
+	shell_hear(t->all->shell);
+	if (is_lost(t))
 		over(t, 137);
 }
 

@@ -199,6 +199,17 @@ def test_a_shell_that_ends_is_replaced(any_shell):
         assert not said["session_reset"], command
 
 
+def test_its_private_directory_can_be_made_again(any_shell):
+    said = any_shell.run("rm -r $(dirname $(readlink /proc/$$/fd/1)); echo a",
+                         max_output_bytes=1000, timeout=5)
+    assert said["stdout"] == "a" and said["session_reset"]
+    assert not said["timed_out"]
+    run = any_shell.run("echo b", background=True)
+    end = any_shell.json("GET", f"/run/{run['id']}?wait=10")
+    assert end["exit_code"] == 0
+    assert any_shell.run("echo c", max_output_bytes=9)["stdout"] == "c"
+
+
 def test_what_was_exported_before_exit_is_kept(any_shell):
     said = any_shell.run("cd /usr/bin; export A='1\n2'; exit 3", env={})
     assert said["exit_code"] == 3 and said["session_reset"]

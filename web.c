@@ -62,7 +62,7 @@ struct web_op {
 	int restarts;
 	char first;		/* web_connect(): a byte that came early */
 	bool has_first;
-	bool stream, raw;
+	bool stream, raw, http2;
 	bool added, asked, answered, over, open, sent;
 	bool paused;		/* by the caller */
 	bool held, later;	/* libcurl is paused: receiving, sending */
@@ -91,21 +91,9 @@ web_open(struct loop *l, struct error *err)
 	return w;
 }
 
-/*
- * What waits for a connection to show that it is HTTP/2 (PIPEWAIT) waits for
- * its first answer: when whoever opened it leaves without one, it is of no
- * use to anybody any more.
- */
 static void
 leave(struct web_op *op)
 {
-	long opened = 0;
-
-	if (op->added && !op->answered)
-		curl_easy_getinfo(op->set.easy, CURLINFO_NUM_CONNECTS,
-		    &opened);
-	if (opened > 0)
-		curl_easy_setopt(op->set.easy, CURLOPT_FORBID_REUSE, 1L);
 	if (op->added)
 		curl_multi_remove_handle(loop_multi(op->web->loop),
 		    op->set.easy);
@@ -181,10 +169,30 @@ arm(struct web_op *op)
 
 /* --- functions that libcurl calls -------------------------------------- */
 
+/*
+ * Others wait (PIPEWAIT) for the first answer on a connection, which shows
+ * that it is HTTP/2. When whoever opened it ends without one, they would wait
+ * for ever: then it has to go.
+ */
+static void
+doubt(struct web_op *op, bool on)
+{
+	long opened = 0;
+
+	if (op->http2)
+		curl_easy_getinfo(op->set.easy, CURLINFO_NUM_CONNECTS,
+		    &opened);
+	if (opened > 0)
+		curl_easy_setopt(op->set.easy, CURLOPT_FORBID_REUSE,
+		    on ? 1L : 0L);
+}
+
 static void
 touch(struct web_op *op)
 {
 	op->last = mono_ms();
+	if (!op->answered)
+		doubt(op, false);
 	op->answered = true;
 	arm(op);
 }
@@ -290,6 +298,7 @@ on_request(void *arg, char *their_ip, char *our_ip, int their_port,
 	}
 	op->asked = true;
 	op->last = mono_ms();
+	doubt(op, true);
 	arm(op);
 	return CURL_PREREQFUNC_OK;
 }
@@ -635,6 +644,7 @@ op_new(struct web *w, const struct web_req *req, event_fn *fn, void *arg)
 	op->open_arg = req->open_arg;
 	op->tls = req->tls;
 	op->stream = req->stream;
+	op->http2 = req->http2;
 	op->begun = mono_ms();
 	set_limits(op, req);
 	op->next = w->ops;

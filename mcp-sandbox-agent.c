@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent-job.h"
 #include "budget.h"
 #include "error.h"
 #include "mono.h"
@@ -416,6 +417,8 @@ main(int argc, char *argv[])
 	}
 	if (argc == 3 && strcmp(argv[1], "install") == 0)
 		return install(argv[2]);
+	if (argc >= 3 && strcmp(argv[1], "job") == 0)
+		return agent_job(argc - 2, argv + 2);
 	if (read_options(&agent.opt, argc, argv) == -1) {
 		usage(stderr);
 		return 2;

@@ -19,6 +19,8 @@ static const char *const connections[] = { "auto", "tunnel", "exec", "gateway",
 static const char *const modes[] = { "in-cluster-service",
     "in-cluster-pod-ip", "service-dns", "pod-ip", NULL };
 static const char *const schemes[] = { "http", "https", NULL };
+static const char *const job_matches[] = { "strict", "basename", NULL };
+static const char *const job_transports[] = { "stdio", NULL };
 static const char *const transports[] = { "stdio", NULL };
 
 #define OBJECT	"K8S_SANDBOX_CONNECTION"
@@ -26,7 +28,7 @@ static const char *const transports[] = { "stdio", NULL };
 #define AT(field) offsetof(struct config, field)
 
 static const struct setting rows[] = {
-	{ "kubeconfig", 'k', { "MCP_SANDBOX_KUBECONFIG" }, SET_TEXT,
+	{ "kubeconfig", 'k', { "MCP_SANDBOX_KUBECONFIG", "MCP_K8S_KUBECONFIG" }, SET_TEXT,
 	    AT(kubeconfig), 0, 0, NULL, NULL, "FILE",
 	    "how to reach the cluster ($KUBECONFIG)" },
 	{ "context", 'c', { "MCP_SANDBOX_CONTEXT" }, SET_TEXT, AT(context),
@@ -159,6 +161,7 @@ static const struct setting rows[] = {
 	    NULL, NULL },
 	{ "address", 0, { NULL }, SET_TEXT, AT(address), 0, 0, NULL, NULL,
 	    "ADDRESS", NULL },
+	JOB_ROWS,
 	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
 	    0, 0, NULL, NULL, NULL, NULL },
 };

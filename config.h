@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "job-config.h"
+
 struct buf;
 struct error;
 struct log;
@@ -47,7 +49,7 @@ struct config_pod {
 	const char *pull_secrets;
 };
 
-enum { FAMILY_SANDBOX = 1, FAMILY_BASH = 2 };
+enum { FAMILY_SANDBOX = 1, FAMILY_BASH = 2, FAMILY_JOBS = 4 };
 
 struct config {
 	const char *kubeconfig;		/* NULL: found as kubeconfig.h says */
@@ -77,6 +79,7 @@ struct config {
 	long unschedulable_s;
 	bool verbose, debug_sandbox;
 	struct config_pod pod;
+	struct job_settings job;
 	const char *transport, *address;	/* cli-mcp-server's */
 	bool stateless;
 	unsigned families;		/* FAMILY_*: one of its settings is set */

@@ -13,7 +13,7 @@
 
 #define LIMITS(X)							\
 	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client") \
-	X(LIMIT_REPLY, 4L << 20, "bytes", "one message to the client")	\
+	X(LIMIT_REPLY, 20L << 20, "bytes", "one message to the client")	\
 	X(LIMIT_JSON_DEPTH, 64, "levels", "nesting of a JSON document")	\
 	X(LIMIT_JSON_TOKENS, 200000, "values", "in a JSON document")	\
 	X(LIMIT_ID, 256, "bytes", "a request id or progress token")	\

@@ -24,6 +24,8 @@
 #include "file.h"
 #include "front.h"
 #include "gc.h"
+#include "job.h"
+#include "jobcache.h"
 #include "k8s.h"
 #include "kubeconfig.h"
 #include "budget.h"
@@ -35,6 +37,7 @@
 #include "session.h"
 #include "tools.h"
 #include "tools-bash.h"
+#include "tools-job.h"
 #include "tools-sandbox.h"
 #include "web.h"
 
@@ -46,7 +49,8 @@ enum {
 extern char **environ;
 
 static const struct tool *const all_tools[] = {
-	&tool_bash, &tool_create_sandbox, &tool_delete_sandbox,
+	&tool_cancel_job, &tool_fetch_job, &tool_list_jobs, &tool_run_job,
+	&tool_submit_job, &tool_bash, &tool_create_sandbox, &tool_delete_sandbox,
 	&tool_execute_command, &tool_get_sandbox_status, &tool_list_sandboxes,
 };
 
@@ -71,6 +75,10 @@ static const struct {
 	"the first command and ends with this connection or when it has been "
 	"idle for long. Working directory, variables and files stay from one "
 	"command to the next." },
+	{ "jobs", FAMILY_JOBS,
+	"run_job runs one command in a fresh pod and returns its output and the "
+	"files it made; submit_job does so in the background and returns a "
+	"job_token, good for fetch_job and cancel_job, from any connection." },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
@@ -200,7 +208,10 @@ tool_wanted(const struct config *c, const struct tool *t, unsigned family)
 	if (c->tools != NULL)
 		return config_allows(c->tools, t->name) ||
 		    config_allows(c->tools, t->family);
-	return c->families == 0 || (c->families & family) != 0;
+	/* Without an image that may run there is nothing to offer. */
+	if (c->families == 0)
+		return family != FAMILY_JOBS;
+	return (c->families & family) != 0;
 }
 
 static int
@@ -228,7 +239,7 @@ tools_choose(struct server *s, struct error *err)
 	if (n > 0)
 		return 0;
 	return error_set(err, ERR_CONFIG, "--tools: '%.80s' names no tool and "
-	    "no family; there are: agent-sandbox, bash", s->config.tools);
+	    "no family; there are: agent-sandbox, bash, jobs", s->config.tools);
 }
 
 /* The cluster's address and our credentials, all in memory before the jail. */
@@ -259,7 +270,8 @@ cluster_open(struct server *s, struct error *err)
 		return -1;
 	if ((e->links = links_open(e, err)) == NULL ||
 	    ((s->families & FAMILY_BASH || s->collect) &&
-	    (e->sessions = sessions_open(e, err)) == NULL))
+	    (e->sessions = sessions_open(e, err)) == NULL) ||
+	    (s->families & FAMILY_JOBS && jobcache_check(e, err) == -1))
 		return -1;
 	return session_open(s, err);
 }
@@ -433,7 +445,9 @@ main(int argc, char *argv[])
 		return fail(&s, EXIT_USAGE, &error);
 	config_warn(&s.log, environ);
 	config_warn(&s.log, s.dotenv);
-	if (tools_choose(&s, &error) == -1)
+	if (tools_choose(&s, &error) == -1 ||
+	    (s.families & FAMILY_JOBS &&
+	    job_settings_check(&s.config.job, &error) == -1))
 		return fail(&s, EXIT_CONFIG, &error);
 	/* 5. Files, keys and the cluster's address, into memory. */
 	s.out = front_unblocked(1);

@@ -21,7 +21,7 @@ static const char *const modes[] = { "in-cluster-service",
 static const char *const schemes[] = { "http", "https", NULL };
 static const char *const job_matches[] = { "strict", "basename", NULL };
 static const char *const job_transports[] = { "stdio", NULL };
-static const char *const transports[] = { "stdio", NULL };
+static const char *const transports[] = { "stdio", "http", NULL };
 
 #define OBJECT	"K8S_SANDBOX_CONNECTION"
 #define NESTED	OBJECT "__"
@@ -68,6 +68,7 @@ static const struct setting rows[] = {
 	{ "warm-pool-size", 0, { "MCP_SANDBOX_WARM_POOL_SIZE" }, SET_INT,
 	    AT(pod.pool_size), 0, 1000, "0", NULL, "N",
 	    NULL, FAMILY_BASH },
+	HTTP_ROWS,
 	{ "verbose", 'v', { "MCP_SANDBOX_VERBOSE" }, SET_FLAG, AT(verbose),
 	    0, 0, NULL, NULL, NULL, "say more on standard error" },
 	{ "limits", 0, { NULL }, SET_FLAG, AT(limits), 0, 0, NULL, NULL, NULL,
@@ -155,11 +156,12 @@ static const struct setting rows[] = {
 	    AT(pod.kubeconfig_secret), 0, 0, NULL, NULL, "NAME", NULL },
 	{ "pull-secrets", 0, { "MCP_SANDBOX_PULL_SECRETS" }, SET_TEXT,
 	    AT(pod.pull_secrets), 0, 0, NULL, NULL, "NAMES", NULL },
-	{ "transport", 0, { NULL }, SET_TEXT, AT(transport), 0, 0, "stdio",
+	HTTP_MORE_ROWS,
+	{ "transport", 0, { "MCP_K8S_TRANSPORT" }, SET_TEXT, AT(transport), 0, 0, "stdio",
 	    transports, "NAME", NULL },
 	{ "stateless", 0, { NULL }, SET_FLAG, AT(stateless), 0, 0, NULL, NULL,
 	    NULL, NULL },
-	{ "address", 0, { NULL }, SET_TEXT, AT(address), 0, 0, NULL, NULL,
+	{ "address", 0, { "MCP_K8S_ADDR" }, SET_TEXT, AT(address), 0, 0, NULL, NULL,
 	    "ADDRESS", NULL },
 	JOB_ROWS,
 	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
@@ -296,6 +298,21 @@ check_url(const char *from, const char *text, struct error *err)
 	return 0;
 }
 
+static int
+set_list(const struct setting *row, const char *from, const char *text,
+    const char **list, struct error *err)
+{
+	long n = 0;
+
+	while (n < row->max && list[n] != NULL)
+		n++;
+	if (n == row->max)
+		return error_set(err, ERR_CONFIG, "%s: more than %ld", from,
+		    row->max);
+	list[n] = text;
+	return 0;
+}
+
 /* from: how the person who set it calls it. */
 static int
 set(struct config *c, const struct setting *row, const char *from,
@@ -312,6 +329,8 @@ set(struct config *c, const struct setting *row, const char *from,
 		return set_flag(from, text, at, err);
 	case SET_DURATION:
 		return set_duration(from, text, at, err);
+	case SET_LIST:
+		return set_list(row, from, text, at, err);
 	case SET_LABEL_KEY:
 		r = name_label_key(from, text, err);
 		break;
@@ -527,6 +546,11 @@ option(struct config *c, int argc, char *const argv[], int *i,
 		    row->flag);
 	(void)snprintf(from, sizeof(from), "--%s", row->flag);
 	mark(c, row);
+	/* The first of argv takes the place of the environment's. */
+	if (row->type == SET_LIST && !c->http.by_flag) {
+		memset(c->http.listen, 0, sizeof(c->http.listen));
+		c->http.by_flag = true;
+	}
 	return set(c, row, from, value, err);
 }
 
@@ -545,7 +569,7 @@ check_pod(const struct config *c, struct error *err)
 {
 	const char *user = c->pod.user;
 
-	if (c->stateless)
+	if (c->stateless && strcmp(c->transport, "stdio") == 0)
 		return error_set(err, ERR_CONFIG, "--stateless is not supported "
 		    "for stdio");
 	if (c->pod.image[0] == '\0' || c->pod.init_image[0] == '\0')

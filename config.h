@@ -17,6 +17,8 @@
 
 #include "job-config.h"
 
+#include "http-config.h"
+
 struct buf;
 struct error;
 struct log;
@@ -80,7 +82,8 @@ struct config {
 	bool verbose, debug_sandbox;
 	struct config_pod pod;
 	struct job_settings job;
-	const char *transport, *address;	/* cli-mcp-server's */
+	const char *transport, *address;	/* the originals' */
+	struct http_settings http;
 	bool stateless;
 	unsigned families;		/* FAMILY_*: one of its settings is set */
 	bool help, version, limits;
@@ -112,7 +115,8 @@ struct setting {
 	char letter;			/* or 0 */
 	const char *env[3];
 	enum { SET_TEXT, SET_INT, SET_FLAG, SET_PORT, SET_LABEL_KEY,
-	    SET_LABEL, SET_URL, SET_NAME, SET_DURATION } type;
+	    SET_LABEL, SET_URL, SET_NAME, SET_DURATION,
+	    SET_LIST } type;
 	size_t offset;			/* in struct config */
 	long min, max;
 	const char *def;		/* as text, or NULL */

@@ -26,7 +26,8 @@ struct env {
 	const struct log *log;
 	const char *namespace;	/* the kubeconfig's own */
 	char session[64];	/* the value of the session label */
-	bool session_sent;	/* the caller named it, by X-Session-ID */
+	bool http;		/* over HTTP each request has its session ... */
+	bool session_sent;	/* ... by X-Session-ID, or the caller's own */
 };
 
 #endif

@@ -107,7 +107,8 @@ on_over(void *arg, const struct call *c, const struct error *err,
 	const struct as *as = arg;
 	const struct front_http *f = as->h->f;
 
-	audit_call(f->log, c, err, cancelled);
+	if (f->audit)
+		audit_call(f->log, c, err, cancelled);
 	stats_call(f->stats, f->rows->tools, c->tool, cancelled ?
 	    STATS_CANCELLED : err != NULL ? STATS_ERROR : c->is_error ?
 	    STATS_FAILED : STATS_OK,
@@ -118,23 +119,27 @@ on_over(void *arg, const struct call *c, const struct error *err,
 static char *
 common(const char *callers, const char *operators)
 {
-	char *list = calloc(1, strlen(callers) + 2), name[64];
+	struct buf list;
+	char name[64];
 	size_t n;
 
-	for (; list != NULL && *callers != '\0'; callers += n) {
+	buf_init(&list, strlen(callers) + 1);
+	buf_puts(&list, "");
+	for (; *callers != '\0'; callers += n) {
 		callers += strspn(callers, ", ");
 		n = strcspn(callers, ", ");
 		if (n == 0 || n >= sizeof(name))
 			continue;
 		memcpy(name, callers, n);
 		name[n] = '\0';
-		if (!config_allows(operators, name))
-			continue;
-		if (*list != '\0')
-			strncat(list, ",", 1);
-		strncat(list, name, n);
+		if (config_allows(operators, name))
+			buf_printf(&list, "%s%s", list.len > 0 ? "," : "",
+			    name);
 	}
-	return list;
+	if (buf_ok(&list))
+		return list.data != NULL ? list.data : strdup("");
+	buf_free(&list);
+	return NULL;
 }
 
 static struct as *
@@ -162,7 +167,8 @@ as_new(struct front *h)
 		}
 		as->env = *env;
 		as->env.config = &as->config;
-		as->env.session_sent = h->who.sent;
+		as->env.http = true;
+		as->env.session_sent = h->who.sent || !h->who.chooses;
 		(void)snprintf(as->env.session, sizeof(as->env.session), "%s",
 		    h->who.session);
 		as->caller.env = &as->env;
@@ -207,7 +213,7 @@ refuse(struct front *h, int status, const char *extra, const char *why)
 static void
 tell_refusal(struct front *h)
 {
-	if (h->told || (h->status != 401 && h->status != 403))
+	if (!h->f->audit || h->told || (h->status != 401 && h->status != 403))
 		return;
 	h->told = true;
 	log_line(h->f->log, LOG_NOTE, "audit: caller=%s verdict=%d: %s",

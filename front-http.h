@@ -19,6 +19,8 @@
 #ifndef FRONT_HTTP_H
 #define FRONT_HTTP_H
 
+#include <stdbool.h>
+
 struct auth;
 struct env;
 struct error;
@@ -37,6 +39,7 @@ struct front_http {
 	const struct auth *auth;
 	struct stats *stats;		/* may be NULL */
 	const struct log *log;
+	bool audit;			/* a line for each call, and refusal */
 	const char *hosts, *origins;	/* guard.h, may be NULL */
 	const char *health_namespace;	/* for /health; NULL: env's own */
 	/*

@@ -211,6 +211,7 @@ open_all(struct lines *l, const struct front *f, struct error *err)
 	l->mcp = mcp_open(f->loop, f->rows, f->env, on_send, l, err);
 	if (l->mcp == NULL)
 		return -1;
+	mcp_caller(l->mcp, f->caller);
 	l->rd = loop_fd_add(f->loop, f->in, POLLIN, on_readable, l);
 	l->wr = loop_fd_add(f->loop, f->out, 0, on_writable, l);
 	if (f->signals != -1)

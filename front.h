@@ -14,6 +14,7 @@
 struct error;
 struct log;
 struct loop;
+struct mcp_caller;
 struct mcp_rows;
 
 struct front {
@@ -21,6 +22,7 @@ struct front {
 	const struct mcp_rows *rows;
 	void *env;			/* for the calls */
 	const struct log *log;
+	const struct mcp_caller *caller;	/* or NULL */
 	int in, out;
 	int signals;			/* a signalfd, or -1 */
 };

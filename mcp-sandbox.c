@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "audit.h"
+#include "auth.h"
 #include "buf.h"
 #include "config.h"
 #include "dotenv.h"
@@ -24,6 +26,7 @@
 #include "file.h"
 #include "front.h"
 #include "gc.h"
+#include "hosting.h"
 #include "job.h"
 #include "jobcache.h"
 #include "k8s.h"
@@ -95,6 +98,8 @@ struct server {
 	unsigned families;		/* FAMILY_*, of the tools */
 	char instructions[2048];
 	unsigned char key[32];
+	struct hosting host;
+	struct peer peer;
 	int signals, out;
 };
 
@@ -104,7 +109,7 @@ help(void)
 	struct buf b;
 
 	buf_init(&b, 64 * 1024);
-	buf_puts(&b, "usage: mcp-sandbox [options] [gc]\n"
+	buf_puts(&b, "usage: mcp-sandbox [options] [gc | serve]\n"
 	    "Serve MCP on standard input and output; gc: delete what is over, "
 	    "fill the pool.\n\n");
 	config_help(&b);
@@ -242,9 +247,9 @@ tools_choose(struct server *s, struct error *err)
 	    "no family; there are: agent-sandbox, bash, jobs", s->config.tools);
 }
 
-/* The cluster's address and our credentials, all in memory before the jail. */
+/* Our credentials, in memory before the jail. */
 static int
-cluster_open(struct server *s, struct error *err)
+credentials_open(struct server *s, struct error *err)
 {
 	struct env *e = &s->env;
 
@@ -264,6 +269,15 @@ cluster_open(struct server *s, struct error *err)
 		log_line(&s->log, LOG_WARN, "%s: the server's address is "
 		    "http: everybody in between reads and changes what is "
 		    "said", s->kc.source);
+	return 0;
+}
+
+/* What asks the cluster; of a process for itself, never inherited. */
+static int
+cluster_open(struct server *s, struct error *err)
+{
+	struct env *e = &s->env;
+
 	if ((e->loop = loop_open(err)) == NULL ||
 	    (e->web = web_open(e->loop, err)) == NULL ||
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
@@ -291,37 +305,60 @@ forget_setup(void)
 		(void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-static int
-confine(struct server *s, struct error *err)
+/*
+ * The folders of tokens that rotate: a rule sticks to an inode, and a rotated
+ * token is a new file. Returns how many.
+ */
+static size_t
+token_folders(const struct server *s, char folders[2][4096], const char **paths)
 {
 	const char *const tokens[] = { s->kc.token_file,
 	    s->config.router_token };
-	char folders[2][4096];
-	const char *paths[] = { NULL, NULL, NULL };
-	struct sandbox box = { .read_paths = paths,
-	    .debug = s->config.debug_sandbox };
-	struct sandbox_state state;
 	size_t n = 0;
 	char *slash;
 
-	/* The folder: a rule sticks to an inode, and a rotated token is a new
-	 * file. */
 	for (size_t i = 0; i < 2; i++) {
 		if (tokens[i] == NULL)
 			continue;
-		(void)snprintf(folders[n], sizeof(folders[n]), "%s",
-		    tokens[i]);
+		(void)snprintf(folders[n], 4096, "%s", tokens[i]);
 		if ((slash = strrchr(folders[n], '/')) != NULL)
 			slash[slash == folders[n]] = '\0';
 		else
-			(void)snprintf(folders[n], sizeof(folders[n]), ".");
+			(void)snprintf(folders[n], 4096, ".");
 		paths[n] = folders[n];
 		n++;
 	}
+	paths[n] = NULL;
+	return n;
+}
 
+static int
+listen_and_serve(struct server *s, struct error *err)
+{
+	const struct config *c = &s->config;
+	const char *paths[12], *const all[] = { c->pod.key_file,
+	    c->pod.agent_file, c->router_ca, c->router_cert, c->router_key };
+	char folders[2][4096];
+	size_t n = token_folders(s, folders, paths);
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i] != NULL)
+			paths[n++] = all[i];
+	paths[n] = NULL;
+	return hosting_accept(&s->host, paths, err);
+}
+
+static int
+confine(struct server *s, struct error *err)
+{
+	char folders[2][4096];
+	const char *paths[3];
+	struct sandbox box = { .read_paths = paths,
+	    .debug = s->config.debug_sandbox };
+	struct sandbox_state state;
+
+	(void)token_folders(s, folders, paths);
 	forget_setup();
-	if (getrandom(s->key, sizeof(s->key), 0) != sizeof(s->key))
-		return error_sys(err, "getrandom");
 	if (sandbox_enter(&box, &state, err) == -1)
 		return -1;
 	if (s->config.verbose)
@@ -334,6 +371,7 @@ confine(struct server *s, struct error *err)
 static void
 server_close(struct server *s)
 {
+	hosting_close(&s->host);
 	sessions_close(s->env.sessions);
 	links_close(s->env.links);
 	k8s_close(s->env.k8s);
@@ -353,6 +391,15 @@ collect(struct server *s, struct error *err)
 	return r;
 }
 
+static void
+on_over(void *arg, const struct call *c, const struct error *err,
+    bool cancelled)
+{
+	const struct server *s = arg;
+
+	audit_call(&s->log, c, err, cancelled);
+}
+
 static int
 serve(struct server *s, struct error *err)
 {
@@ -363,12 +410,18 @@ serve(struct server *s, struct error *err)
 		    sandbox_methods : NULL,
 		.key = s->key,
 	};
+	struct mcp_caller who = { .name = s->peer.name, .over = on_over,
+	    .arg = s };
 	struct front f = { .loop = s->env.loop, .rows = &rows,
 	    .env = &s->env, .log = &s->log, .in = 0, .out = s->out,
 	    .signals = s->signals };
 	int r;
 
-	r = front_lines(&f, err);
+	if (s->config.http.audit)
+		f.caller = &who;
+	auth_peer(&s->peer, 0);
+	r = s->host.mode == HOSTING_LINES ? front_lines(&f, err) :
+	    hosting_run(&s->host, &rows, &s->env, err);
 	if (s->env.sessions != NULL && sessions_finish(s->env.sessions,
 	    LIMIT_DRAIN_MS, err) == -1) {
 		log_line(&s->log, LOG_WARN, "%s", err->text);
@@ -406,6 +459,8 @@ command(struct server *s, struct error *err)
 
 	if (s->config.command == NULL)
 		return 0;
+	if (strcmp(s->config.command, "serve") == 0)
+		return 0;
 	if (strcmp(s->config.command, "gc") != 0)
 		return error_set(err, ERR_CONFIG, "there is no command "
 		    "'%.60s'; try --help", s->config.command);
@@ -419,12 +474,15 @@ main(int argc, char *argv[])
 {
 	struct server s = { .signals = -1 };
 	struct error error = { ERR_NONE, "" };
+	int keep[LISTENER_MAX];
 	bool usage;
 	int r;
 
-	/* 1. Nothing inherited but 0 to 2, and these are open. */
+	/* 1. Nothing inherited but 0 to 2, which are open, and sockets that
+	 * systemd means for us. */
 	log_open(&s.log, LOG_NOTE);
-	if (sandbox_descriptors(NULL, 0, &error) == -1)
+	if (sandbox_descriptors(keep, hosting_keep(&s.host, keep),
+	    &error) == -1)
 		return fail(&s, EXIT_OS, &error);
 	/* 2. Signals that end us arrive where the loop waits. */
 	if ((s.signals = signals_open()) == -1) {
@@ -450,7 +508,18 @@ main(int argc, char *argv[])
 	    job_settings_check(&s.config.job, &error) == -1))
 		return fail(&s, EXIT_CONFIG, &error);
 	/* 5. Files, keys and the cluster's address, into memory. */
-	s.out = front_unblocked(1);
+	s.host.out = s.out = front_unblocked(1);
+	if (credentials_open(&s, &error) == -1 || hosting_open(&s.host,
+	    &s.config, &s.log, s.signals, s.key, &error) == -1)
+		return fail(&s, error.code == ERR_SYSTEM ? EXIT_OS :
+		    EXIT_CONFIG, &error);
+	/* Past this, each connection is in a process of its own. */
+	if (s.host.mode == HOSTING_SERVE && !s.collect) {
+		alarm(0);
+		if ((r = listen_and_serve(&s, &error)) != 1)
+			return r == 0 ? 0 : fail(&s, EXIT_OS, &error);
+		alarm(LIMIT_SETUP_MS / 1000);
+	}
 	if (cluster_open(&s, &error) == -1)
 		return fail(&s, error.code == ERR_CONFIG ? EXIT_CONFIG :
 		    EXIT_CLUSTER, &error);

@@ -173,7 +173,7 @@ capabilities_drop(struct error *err)
 }
 
 static int
-process_limit(struct error *err)
+process_limit(const struct sandbox *s, struct error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1)
 		return failed(err, "no_new_privs");
@@ -185,7 +185,8 @@ process_limit(struct error *err)
 	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
 		return missing(err, "PR_SET_DUMPABLE");
 	if (limit(RLIMIT_CORE, "RLIMIT_CORE", 0, err) == -1 ||
-	    limit(RLIMIT_NPROC, "RLIMIT_NPROC", 0, err) == -1 ||
+	    (!s->serve &&
+	    limit(RLIMIT_NPROC, "RLIMIT_NPROC", 0, err) == -1) ||
 	    limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS, err) == -1)
 		return -1;
 	return capabilities_drop(err);
@@ -360,11 +361,15 @@ calls_limit(const struct sandbox *s, struct error *err)
 	struct sigaction act = { .sa_flags = SA_SIGINFO };
 
 	if (!s->debug)
-		return filter_load(seccomp_bpf, COUNT(seccomp_bpf), err);
+		return s->serve ? filter_load(seccomp_bpf_serve,
+		    COUNT(seccomp_bpf_serve), err) : filter_load(seccomp_bpf,
+		    COUNT(seccomp_bpf), err);
 	act.sa_sigaction = name_call;
 	if (sigaction(SIGSYS, &act, NULL) == -1)
 		return failed(err, "SIGSYS");
-	return filter_load(seccomp_bpf_debug, COUNT(seccomp_bpf_debug), err);
+	return s->serve ? filter_load(seccomp_bpf_serve_debug,
+	    COUNT(seccomp_bpf_serve_debug), err) : filter_load(
+	    seccomp_bpf_debug, COUNT(seccomp_bpf_debug), err);
 }
 
 int
@@ -372,7 +377,7 @@ sandbox_enter(const struct sandbox *s, struct sandbox_state *state,
     struct error *err)
 {
 	*state = (struct sandbox_state){ .landlock_abi = 0 };
-	if (process_limit(err) == -1)
+	if (process_limit(s, err) == -1)
 		return -1;
 	state->no_new_privs = true;
 	if (paths_limit(s, &state->landlock_abi, err) == -1 ||

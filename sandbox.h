@@ -20,6 +20,9 @@ struct sandbox {
 	/* Files or folders, NULL at the end. What is replaced by a rename, as
 	 * a token is, can be read later only if its folder is here. */
 	const char *const *read_paths;
+	/* This process will fork: those it makes are to confine themselves, and
+	 * are in the meantime held by what holds this one. */
+	bool serve;
 	bool debug;	/* name on stderr what is refused with a kill, exit 70 */
 };
 

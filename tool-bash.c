@@ -129,6 +129,15 @@ write_body(struct call *c, struct json arguments)
 	jsonw_end(&w);
 }
 
+/* Over HTTP the caller's; NULL when it has told none. */
+static const char *
+session_id(const struct env *env)
+{
+	if (!env->http)
+		return sessions_own(env->sessions);
+	return env->session_sent ? env->session : NULL;
+}
+
 static enum step
 find(struct call *c, bool doubt, struct error *err)
 {
@@ -137,8 +146,8 @@ find(struct call *c, bool doubt, struct error *err)
 
 	b->state = BASH_FIND;
 	call_deadline(c, LIMIT_POD_MS + 60 * 1000L);
-	b->find = session_find(env->sessions, sessions_own(env->sessions),
-	    doubt, call_event, c);
+	b->find = session_find(env->sessions, session_id(env), doubt,
+	    call_event, c);
 	return b->find == NULL ? fail_memory(err) : STEP_WAIT;
 }
 
@@ -162,10 +171,15 @@ bash_start(struct call *c, struct json arguments, struct error *err)
 		error_set(err, ERR_INPUT, "command is required");
 		return STEP_FAIL;
 	}
-	if (!token_session_ok(sessions_own(env->sessions))) {
+	if (session_id(env) == NULL) {
+		error_set(err, ERR_INPUT, "missing X-Session-ID header");
+		return fail(err);
+	}
+	if (!token_session_ok(session_id(env))) {
 		error_set(err, ERR_INPUT, "invalid session ID '%.63s': 1 to 63 "
-		    "of a-z, 0-9 and -, no - at either end (--session-id)",
-		    sessions_own(env->sessions));
+		    "of a-z, 0-9 and -, no - at either end (%s)",
+		    session_id(env), env->http ? "X-Session-ID" :
+		    "--session-id");
 		return fail(err);
 	}
 	b->timeout_s = clamp(tools_int(t, arguments, "timeout"));

@@ -7,6 +7,7 @@
  *	ALLOW_ARG(call, index, value)	only if that argument has that value
  *	ALLOW_MASKED(call, index, mask, value)	only if its masked bits do
  *	REFUSE(call, errno)		fail it, for what libraries merely try
+ *	SERVE(row)			only in seccomp_bpf_serve
  * Whatever it does not name kills the process (seccomp_bpf) or raises SIGSYS,
  * so that a handler can name the call (seccomp_bpf_debug).
  *
@@ -52,7 +53,13 @@ struct row {
 #define ALLOW_MASKED(name, index, mask, value) \
 	{ #name, SCMP_ACT_ALLOW, index, (uint64_t)(mask), (uint64_t)(value) },
 #define REFUSE(name, err) { #name, SCMP_ACT_ERRNO(err), ALWAYS, 0, 0 },
+#define SERVE(row)
 static const struct row rows[] = {
+#include "seccomp.def"
+};
+#undef SERVE
+#define SERVE(row) row
+static const struct row serve_rows[] = {
 #include "seccomp.def"
 };
 
@@ -84,7 +91,8 @@ add_row(scmp_filter_ctx filter, const struct row *r)
 }
 
 static void
-print_filter(const char *name, uint32_t otherwise)
+print_filter(const char *name, uint32_t otherwise, const struct row *r,
+    size_t n)
 {
 	scmp_filter_ctx filter;
 	struct sock_filter f;
@@ -100,8 +108,8 @@ print_filter(const char *name, uint32_t otherwise)
 	    seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH,
 	    SCMP_ACT_KILL_PROCESS) != 0)
 		fail(name, ENOTSUP);
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		add_row(filter, &rows[i]);
+	for (i = 0; i < n; i++)
+		add_row(filter, &r[i]);
 	if (seccomp_export_bpf(filter, fileno(file)) != 0)
 		fail(name, EIO);
 	rewind(file);
@@ -136,9 +144,17 @@ main(void)
 {
 	printf("/* Made by tools/gen-bpf.c from seccomp.def. */\n");
 	printf("#include <linux/filter.h>\n\n");
-	print_filter("seccomp_bpf", SCMP_ACT_KILL_PROCESS);
+	print_filter("seccomp_bpf", SCMP_ACT_KILL_PROCESS, rows,
+	    sizeof(rows) / sizeof(rows[0]));
 	printf("\n");
-	print_filter("seccomp_bpf_debug", SCMP_ACT_TRAP);
+	print_filter("seccomp_bpf_debug", SCMP_ACT_TRAP, rows,
+	    sizeof(rows) / sizeof(rows[0]));
+	printf("\n");
+	print_filter("seccomp_bpf_serve", SCMP_ACT_KILL_PROCESS, serve_rows,
+	    sizeof(serve_rows) / sizeof(serve_rows[0]));
+	printf("\n");
+	print_filter("seccomp_bpf_serve_debug", SCMP_ACT_TRAP, serve_rows,
+	    sizeof(serve_rows) / sizeof(serve_rows[0]));
 	printf("\n");
 	print_names();
 	return ferror(stdout) || fflush(stdout) != 0;

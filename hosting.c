@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <mbedtls/sha256.h>
+
+#include "buf.h"
+#include "config.h"
+#include "env.h"
+#include "error.h"
+#include "file.h"
+#include "front-http.h"
+#include "hosting.h"
+#include "log.h"
+#include "sandbox.h"
+#include "session.h"
+#include "stats.h"
+
+enum { KEY = 32, PATHS = 16 };
+
+size_t
+hosting_keep(struct hosting *h, int keep[LISTENER_MAX])
+{
+	h->inherited = listener_inherited();
+	for (size_t i = 0; i < h->inherited; i++)
+		keep[i] = 3 + (int)i;
+	return h->inherited;
+}
+
+/* --- secrets ---------------------------------------------------------------- */
+
+/* A file of systemd's LoadCredential=, or NULL. */
+static char *
+credential(const char *name, size_t *len, struct error *err)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+	char path[4096];
+
+	if (folder == NULL)
+		return NULL;
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return file_there(path) ? file_read(NULL, path, len, err) : NULL;
+}
+
+static int
+key_open(struct hosting *h, unsigned char *key, struct error *err)
+{
+	const char *path = h->config->http.state_key;
+	size_t len;
+	char *text = path != NULL ? file_read(NULL, path, &len, err) :
+	    credential("state-key", &len, err);
+	int r;
+
+	if (text == NULL && path != NULL)
+		return -1;
+	if (text == NULL)
+		return getrandom(key, KEY, 0) == KEY ? 0 :
+		    error_sys(err, "getrandom");
+	r = len >= KEY && mbedtls_sha256((const unsigned char *)text, len, key,
+	    0) == 0 ? 0 : error_set(err, ERR_CONFIG, "--state-key: the file "
+	    "needs at least %d bytes", KEY);
+	explicit_bzero(text, len);
+	free(text);
+	return r;
+}
+
+static int
+secrets_open(struct hosting *h, struct error *err)
+{
+	const struct config *c = h->config;
+	const char *secret = getenv("MCP_K8S_AUTH_TOKEN");
+	char *file = NULL;
+	size_t len = 0;
+	int r;
+
+	if (secret == NULL || *secret == '\0') {
+		secret = file = credential("auth-token", &len, err);
+		if (file != NULL)
+			file[strcspn(file, "\r\n")] = '\0';
+	}
+	if (secret != NULL && *secret == '\0')
+		secret = NULL;
+	r = auth_open(&h->auth, secret, c->http.tokens, c->http.metadata, err);
+	h->auth.review = c->http.review;
+	h->auth.session = c->session_id;
+	if (file != NULL)
+		explicit_bzero(file, len);
+	free(file);
+	return r;
+}
+
+/* --- sockets ---------------------------------------------------------------- */
+
+/* A socket that only we can open, where the system keeps such. */
+static int
+default_path(struct hosting *h, struct error *err)
+{
+	const char *folder = getenv("RUNTIME_DIRECTORY");
+	bool own = folder == NULL;
+	char path[100];
+	int n;
+
+	if (own)
+		folder = getenv("XDG_RUNTIME_DIR");
+	if (folder == NULL || *folder == '\0')
+		folder = "/run";
+	n = snprintf(path, sizeof(path), "%s%s/mcp.sock", folder,
+	    own ? "/mcp-sandbox" : "");
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return error_set(err, ERR_CONFIG, "%s is too long for a "
+		    "socket: use --listen", folder);
+	if (own) {
+		*strrchr(path, '/') = '\0';
+		(void)mkdir(path, 0700);
+		path[strlen(path)] = '/';
+	}
+	if ((h->own = strdup(path)) == NULL)
+		return error_sys(err, path);
+	return 0;
+}
+
+/* The list, split at commas; what it points into lives with us. */
+static size_t
+addresses(struct hosting *h, const char **all, struct error *err)
+{
+	const struct http_settings *s = &h->config->http;
+	const char *one = h->config->address;
+	char *word, *rest = NULL;
+	struct buf list;
+	size_t n = 0;
+
+	if (s->listen[0] == NULL && one == NULL) {
+		if (strcmp(h->config->transport, "http") == 0) {
+			all[0] = "127.0.0.1:8000";
+			return 1;
+		}
+		if (default_path(h, err) == -1)
+			return 0;
+		all[0] = h->own;
+		return 1;
+	}
+	buf_init(&list, 8192);
+	for (size_t i = 0; s->listen[i] != NULL; i++)
+		buf_printf(&list, "%s,", s->listen[i]);
+	if (s->listen[0] == NULL)
+		buf_puts(&list, one);
+	if (!buf_ok(&list)) {
+		buf_free(&list);
+		error_set(err, ERR_CONFIG, "--listen: too long");
+		return 0;
+	}
+	h->own = list.data;
+	for (word = strtok_r(h->own, ", ", &rest); word != NULL;
+	    word = strtok_r(NULL, ", ", &rest)) {
+		if (n == LISTENER_MAX) {
+			error_set(err, ERR_CONFIG, "--listen: more than %d "
+			    "addresses", LISTENER_MAX);
+			return 0;
+		}
+		all[n++] = word;
+	}
+	if (n == 0)
+		error_set(err, ERR_CONFIG, "--listen: no address");
+	return n;
+}
+
+/* 600 as chmod(1) has it. */
+static int
+mode_of(long digits, unsigned *mode, struct error *err)
+{
+	*mode = 0;
+	for (long place = 100; place > 0; place /= 10) {
+		long d = digits / place % 10;
+
+		if (d > 7)
+			return error_set(err, ERR_CONFIG, "--socket-mode: "
+			    "'%ld' is not allowed: three digits from 0 to 7",
+			    digits);
+		*mode = *mode << 3 | (unsigned)d;
+	}
+	return 0;
+}
+
+static int
+sockets_open(struct hosting *h, struct error *err)
+{
+	const char *all[LISTENER_MAX];
+	struct listener *l = &h->listener;
+	unsigned mode;
+	size_t n;
+
+	if (h->inherited > 0) {
+		if (listener_take(l, h->inherited, err) == -1)
+			return -1;
+	} else {
+		if (mode_of(h->config->http.socket_mode, &mode, err) == -1 ||
+		    (n = addresses(h, all, err)) == 0 ||
+		    listener_open(l, all, n, mode, h->log, err) == -1)
+			return -1;
+	}
+	if (l->far && !auth_secret(&h->auth))
+		return error_set(err, ERR_CONFIG, "an address that others can "
+		    "reach needs a secret: MCP_K8S_AUTH_TOKEN, --auth-tokens "
+		    "or --token-review; or listen on 127.0.0.1 or a path");
+	if (l->near && !auth_secret(&h->auth))
+		log_line(h->log, LOG_WARN, "without a secret: every user of "
+		    "this machine may call on the loopback address");
+	return 0;
+}
+
+int
+hosting_open(struct hosting *h, const struct config *c, const struct log *log,
+    int signals, unsigned char *key, struct error *err)
+{
+	h->config = c;
+	h->log = log;
+	h->signals = signals;
+	h->listener = (struct listener){ .children = -1 };
+	h->in = 0;
+	if ((c->command != NULL && strcmp(c->command, "serve") == 0) ||
+	    (!c->http.one && strcmp(c->transport, "http") == 0))
+		h->mode = HOSTING_SERVE;
+	else if (c->http.one)
+		h->mode = HOSTING_ONE;
+	if (h->mode != HOSTING_SERVE)
+		for (size_t i = 0; i < h->inherited; i++)
+			(void)close(3 + (int)i);
+	if (key_open(h, key, err) == -1)
+		return -1;
+	if (h->mode == HOSTING_LINES)
+		return 0;
+	if (secrets_open(h, err) == -1 ||
+	    (h->stats = stats_open(err)) == NULL)
+		return -1;
+	return h->mode == HOSTING_SERVE ? sockets_open(h, err) : 0;
+}
+
+void
+hosting_close(struct hosting *h)
+{
+	auth_close(&h->auth);
+	stats_close(h->stats);
+	free(h->own);
+	h->stats = NULL;
+	h->own = NULL;
+}
+
+/* --- running ---------------------------------------------------------------- */
+
+int
+hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
+{
+	const struct http_settings *s = &h->config->http;
+	struct listener_how how = {
+		.connections = s->connections, .per_source = s->per_source,
+		.drain_ms = s->drain_s * 1000, .signals = h->signals,
+		.log = h->log, .stats = h->stats,
+	};
+	/* What a resolver reads comes first. */
+	const char *there[PATHS + 1] = { "/etc" };
+	struct sandbox box = { .read_paths = there, .serve = true,
+	    .debug = h->config->debug_sandbox };
+	struct sandbox_state state;
+	size_t n = 1;
+	int r;
+
+	for (; *paths != NULL && n < PATHS; paths++)
+		if (file_there(*paths))
+			there[n++] = *paths;
+	if (sandbox_enter(&box, &state, err) == -1)
+		return -1;
+	r = listener_serve(&h->listener, &how, &h->in, err);
+	h->out = h->in;
+	return r;
+}
+
+struct ending {
+	front_ended *ended;
+	void *arg;
+};
+
+static void
+on_ended(void *arg, const struct event *ev)
+{
+	struct ending e = *(struct ending *)arg;
+
+	free(arg);
+	e.ended(e.arg, ev->err);
+}
+
+static int
+end_session(const struct env *env, const char *session, front_ended *ended,
+    void *arg, struct error *err)
+{
+	struct ending *e = malloc(sizeof(*e));
+
+	if (e != NULL) {
+		e->ended = ended;
+		e->arg = arg;
+		if (session_end(env->sessions, session, on_ended, e) != NULL)
+			return 0;
+	}
+	free(e);
+	return error_set(err, ERR_SYSTEM, "out of memory");
+}
+
+int
+hosting_run(struct hosting *h, const struct mcp_rows *rows,
+    const struct env *env, struct error *err)
+{
+	const struct http_settings *s = &h->config->http;
+	struct front_http f = {
+		.loop = env->loop, .rows = rows, .env = env, .auth = &h->auth,
+		.stats = h->stats, .log = h->log, .audit = s->audit,
+		.hosts = s->hosts, .origins = s->origins,
+		.health_namespace = h->config->pod.namespace,
+		.drain_ms = s->drain_s * 1000, .in = h->in, .out = h->out,
+		.signals = h->signals,
+	};
+
+	if (env->sessions != NULL)
+		f.end_session = end_session;
+	return front_http(&f, err);
+}

@@ -30,6 +30,8 @@
 	X(LIMIT_STDIN, 1L << 20, "bytes", "standard input of a command") \
 	X(LIMIT_COMMAND, 131000, "bytes", "the text of a command")	\
 	X(LIMIT_ENV, 256, "variables", "given to a command")		\
+	X(LIMIT_PATH, 4096, "bytes", "the path of a file")		\
+	X(LIMIT_DOWNLOAD, 1400L << 10, "bytes", "of a file in one answer") \
 	X(LIMIT_OUTPUT_CHARS, 300000, "characters", "output budget of one call") \
 	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
 	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\

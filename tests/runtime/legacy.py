@@ -38,7 +38,7 @@ class Legacy:
         self.app.router.add_post("/execute", self.execute)
         self.app.router.add_post("/upload", self.upload)
         for name in "download", "list", "exists":
-            self.app.router.add_get(f"/{name}/{{path:.*}}",
+            self.app.router.add_get(f"/{name}/{{path:(?s:.*)}}",
                                     getattr(self, name))
 
     async def start(self):

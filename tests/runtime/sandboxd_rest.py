@@ -252,6 +252,6 @@ def application(root, env, prefix, middlewares=()):
     app.router.add_get("/v1/health", health)
     app.router.add_get("/v1/metadata", metadata)
     app.router.add_route("*", "/v1/files", files.handle)
-    app.router.add_route("*", "/v1/files/{path:.*}", files.handle)
+    app.router.add_route("*", "/v1/files/{path:(?s:.*)}", files.handle)
     app.router.add_route("*", "/{path:.*}", unknown)
     return app

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files by the runtime's own REST interface (contract: agent-sandbox 3.5,
+ * 3.6, 6.4). sandboxd writes atomically itself. The legacy runtime does not,
+ * and takes names in a multipart head that would bend some: it is sent a part
+ * with a plain name, which a script then puts in place.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "budget.h"
+#include "env.h"
+#include "fileop-back.h"
+#include "link.h"
+#include "mono.h"
+#include "path.h"
+#include "web.h"
+
+#define BOUNDARY	"----mcp-sandbox-3f9a1c"
+
+bool
+fileop_rest_can(const struct fileop *f)
+{
+	enum runtime runtime = f->link->runtime;
+
+	if (runtime == RUNTIME_NONE || f->link->rest.url[0] == '\0')
+		return false;
+	switch (f->req.verb) {
+	case FILEOP_STAT:
+	case FILEOP_MOVE:
+		return false;
+	case FILEOP_DELETE:
+		return runtime == RUNTIME_SANDBOXD;
+	default:
+		return true;
+	}
+}
+
+/* --- what is sent -------------------------------------------------------- */
+
+static long
+give(void *arg, char *dst, size_t size)
+{
+	struct fileop *f = arg;
+	const struct buf *parts[] = { &f->head, &f->req.data, &f->tail };
+	size_t at = f->sent, n;
+
+	for (size_t i = 0; i < 3; i++) {
+		if (at < parts[i]->len) {
+			n = parts[i]->len - at;
+			n = n < size ? n : size;
+			memcpy(dst, parts[i]->data + at, n);
+			f->sent += n;
+			return (long)n;
+		}
+		at -= parts[i]->len;
+	}
+	return 0;
+}
+
+static void
+multipart(struct fileop *f)
+{
+	buf_printf(&f->head, "--" BOUNDARY "\r\nContent-Disposition: "
+	    "form-data; name=\"file\"; filename=\"%s\"\r\nContent-Type: "
+	    "application/octet-stream\r\n\r\n", f->part);
+	buf_puts(&f->tail, "\r\n--" BOUNDARY "--\r\n");
+}
+
+/* Path and query of the request, and its method. */
+static const char *
+aim(struct fileop *f, struct buf *url)
+{
+	static const char *const legacy[] = {
+		[FILEOP_READ] = "/download/", [FILEOP_LIST] = "/list/",
+		[FILEOP_EXISTS] = "/exists/",
+	};
+	const char *path = f->req.path;
+
+	if (f->link->runtime == RUNTIME_LEGACY) {
+		if (f->req.verb == FILEOP_WRITE) {
+			buf_puts(url, "/upload");
+			return "POST";
+		}
+		buf_puts(url, legacy[f->req.verb]);
+		path_escape(url, path[0] == '/' ? path + 1 : path, true);
+		return "GET";
+	}
+	buf_puts(url, "/v1/files/");
+	/* A router may take two slashes in a row for one. */
+	if (path[0] == '/' && f->link->router != NULL)
+		path++;
+	path_escape(url, f->step == STEP_PART ? f->part : path, false);
+	if (f->req.verb == FILEOP_DELETE && f->req.all)
+		buf_puts(url, "?recursive=true");
+	if (f->step == STEP_SIZE || f->req.verb == FILEOP_EXISTS)
+		return "HEAD";
+	return f->req.verb == FILEOP_WRITE ? "PUT" :
+	    f->req.verb == FILEOP_DELETE ? "DELETE" : "GET";
+}
+
+static void on_reply(void *arg, const struct event *ev);
+
+static void
+body(struct fileop *f, struct web_req *req, const char **fields)
+{
+	bool legacy = f->link->runtime == RUNTIME_LEGACY;
+
+	if (f->step == STEP_SIZE || f->req.verb != FILEOP_WRITE)
+		return;
+	if (legacy)
+		multipart(f);
+	fields[0] = legacy ? "Content-Type: multipart/form-data; boundary="
+	    BOUNDARY : "Content-Type: application/octet-stream";
+	f->sent = 0;
+	req->give = give;
+	req->give_arg = f;
+	req->give_length = (long)(f->head.len + f->req.data.len +
+	    f->tail.len);
+}
+
+static void
+begin(struct fileop *f)
+{
+	bool legacy = f->link->runtime == RUNTIME_LEGACY;
+
+	f->answered = false;
+	f->skip = 0;
+	buf_reset(&f->text, 0);
+	if (f->step == STEP_FIND)
+		f->step = f->req.verb == FILEOP_WRITE && (legacy ||
+		    f->req.offset != FILEOP_WHOLE) ? STEP_PART : STEP_REST;
+	if (f->req.verb == FILEOP_LIST)
+		listing_json(&f->list, legacy ? 1 : 2, f->req.entry, f->arg);
+}
+
+void
+fileop_rest(struct fileop *f)
+{
+	char range[80];
+	const char *fields[4] = { NULL };
+	struct web_req req = { .headers = fields, .stream = true,
+	    .first_byte_ms = -1, .total_ms = fileop_left_ms(f) };
+	struct link_aim a = { .timeout = "" };
+	struct error err;
+	struct buf url;
+
+	buf_init(&url, 16 * LIMIT_PATH);
+	begin(f);
+	req.method = aim(f, &url);
+	body(f, &req, fields);
+	if (f->req.verb == FILEOP_READ) {
+		(void)snprintf(range, sizeof(range), "Range: bytes=%ld-%ld",
+		    f->req.offset, f->req.offset + f->req.length - 1);
+		fields[0] = range;
+	}
+	f->asked_ms = mono_ms();
+	if (!buf_ok(&url))
+		error_set(&err, ERR_SYSTEM, "out of memory");
+	else if (link_aim(&a, f->link, url.data, req.total_ms, &req, &err) ==
+	    0)
+		f->web = web_send(f->env->web, &req, on_reply, f, &err);
+	link_unaim(&a);
+	buf_free(&url);
+	if (f->web == NULL)
+		fileop_fail(f, &err);
+}
+
+/* --- what comes back ----------------------------------------------------- */
+
+static bool
+is_json(const struct fileop *f)
+{
+	return strncmp(web_field(f->web, "Content-Type"), "application/json",
+	    16) == 0;
+}
+
+/* What the head says; -1: no use to read on. */
+static int
+look(struct fileop *f, long status, struct error *err)
+{
+	bool sandboxd = f->link->runtime == RUNTIME_SANDBOXD;
+	const char *slash;
+
+	f->answered = true;
+	if (status < 200 || status > 299)
+		return 0;
+	if (f->req.verb == FILEOP_LIST && sandboxd && !is_json(f))
+		return error_set(err, ERR_CONFLICT, "'%.200s' is not a "
+		    "directory", f->req.path);
+	if (f->req.verb != FILEOP_READ)
+		return 0;
+	if (sandboxd && status == 200 && is_json(f))
+		return error_set(err, ERR_CONFLICT, "'%.200s' is a directory",
+		    f->req.path);
+	if (status == 206) {
+		slash = strchr(web_field(f->web, "Content-Range"), '/');
+		f->result.size = slash == NULL ? 0 :
+		    strtol(slash + 1, NULL, 10);
+		return 0;
+	}
+	/* All of it, as somebody in between may do. */
+	f->skip = f->req.offset;
+	f->result.size = strtol(web_field(f->web, "Content-Length"), NULL, 10);
+	return 0;
+}
+
+static int
+data(struct fileop *f, const struct event *ev, struct error *err)
+{
+	size_t n;
+
+	if (!f->answered && look(f, ev->status, err) == -1)
+		return -1;
+	if (ev->status < 200 || ev->status > 299 ||
+	    f->req.verb == FILEOP_EXISTS) {
+		n = buf_room(&f->text);
+		buf_put(&f->text, ev->data, ev->len < n ? ev->len : n);
+	} else if (f->req.verb == FILEOP_READ) {
+		fileop_take(f, ev->data, ev->len);
+	} else if (f->req.verb == FILEOP_LIST) {
+		return listing_feed(&f->list, ev->data, ev->len, err);
+	}
+	return 0;
+}
+
+static int
+read_end(struct fileop *f, long status, struct error *err)
+{
+	long want;
+	const char *slash;
+
+	if (status == 416) {
+		slash = strchr(web_field(f->web, "Content-Range"), '/');
+		f->result.size = slash == NULL ? -1 :
+		    strtol(slash + 1, NULL, 10);
+	}
+	if (f->req.offset > f->result.size)
+		return error_set(err, ERR_INPUT, "offset %ld is beyond the "
+		    "end of '%.200s', which has %ld bytes", f->req.offset,
+		    f->req.path, f->result.size);
+	want = f->result.size - f->req.offset;
+	if (want > f->req.length)
+		want = f->req.length;
+	if ((long)f->result.data.len != want)
+		return error_set(err, ERR_LOST, "%zu of %ld bytes arrived",
+		    f->result.data.len, want);
+	return 0;
+}
+
+static int
+exists_end(struct fileop *f, struct error *err)
+{
+	struct json_doc *doc;
+
+	f->result.exists = true;
+	if (f->link->runtime != RUNTIME_LEGACY)
+		return 0;
+	doc = json_parse_lax(f->text.data != NULL ? f->text.data : "",
+	    f->text.len, err);
+	if (doc == NULL)
+		return error_wrap(err, "answer of the sandbox");
+	f->result.exists = false;
+	(void)json_bool(json_get(json_root(doc), "exists"), &f->result.exists);
+	json_free(doc);
+	return 0;
+}
+
+static int
+conclude(struct fileop *f, const struct event *reply, struct error *err)
+{
+	struct event ev = *reply;
+
+	if (!f->answered && ev.err == NULL && look(f, ev.status, err) == -1)
+		return -1;
+	ev.data = f->text.data != NULL ? f->text.data : "";
+	ev.len = f->text.len;
+	if (ev.err == NULL && ev.status == 404 && f->req.verb == FILEOP_EXISTS)
+		return 0;
+	if (ev.err == NULL && ev.status == 416 && f->req.verb == FILEOP_READ)
+		return read_end(f, 416, err);
+	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
+		link_explain(f->link, &ev, mono_ms() - f->asked_ms, err);
+		return -1;
+	}
+	if (f->step == STEP_SIZE) {
+		f->result.size = strtol(web_field(f->web, "Content-Length"),
+		    NULL, 10);
+		return f->result.size == (long)f->size ? 0 : error_set(err,
+		    ERR_LOST, "not all %zu bytes arrived", f->size);
+	}
+	if (f->req.verb == FILEOP_READ)
+		return read_end(f, ev.status, err);
+	if (f->req.verb == FILEOP_EXISTS)
+		return exists_end(f, err);
+	return f->req.verb == FILEOP_LIST ? listing_end(&f->list, err) : 0;
+}
+
+/* One broken link, and the legacy runtime lists nothing at all. */
+static bool
+list_by_script(struct fileop *f, const struct event *ev)
+{
+	if (f->req.verb != FILEOP_LIST || ev->err != NULL ||
+	    ev->status != 500 || f->link->runtime != RUNTIME_LEGACY)
+		return false;
+	listing_free(&f->list);
+	fileop_script(f);
+	return true;
+}
+
+static void
+on_reply(void *arg, const struct event *ev)
+{
+	struct fileop *f = arg;
+	struct error err = { ERR_NONE, "" };
+	int r;
+
+	if (ev->type == EVENT_DATA) {
+		if (data(f, ev, &err) == 0)
+			return;
+		web_cancel(f->web);
+		f->web = NULL;
+		fileop_fail(f, &err);
+		return;
+	}
+	if (ev->type != EVENT_REPLY)
+		return;
+	if (list_by_script(f, ev)) {
+		f->web = NULL;
+		return;
+	}
+	r = conclude(f, ev, &err);
+	f->web = NULL;
+	if (r == -1)
+		fileop_finish(f, &err);
+	else if (f->req.verb == FILEOP_WRITE && f->step != STEP_SIZE)
+		fileop_script(f);
+	else
+		fileop_finish(f, NULL);
+}

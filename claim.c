@@ -11,6 +11,8 @@
 #include "k8s.h"
 #include "budget.h"
 
+#define REQUEST	"mcp.k8s-agent-sandbox/request"
+
 static void
 text(struct json v, char *dst, size_t size)
 {
@@ -111,6 +113,8 @@ claim_read(struct claim *c, struct json o, const char *label_key)
 	    sizeof(c->version));
 	text(json_get(meta, "creationTimestamp"), c->created,
 	    sizeof(c->created));
+	text(json_get(json_get(meta, "annotations"), REQUEST), c->request,
+	    sizeof(c->request));
 	c->deleting = json_type(json_get(meta, "deletionTimestamp")) ==
 	    JSON_STRING;
 	c->marked = json_type(mark) == JSON_STRING;
@@ -125,6 +129,50 @@ claim_read(struct claim *c, struct json o, const char *label_key)
 	read_conditions(c, json_get(status, "conditions"));
 }
 
+bool
+claim_expired(const struct claim *c)
+{
+	return strcmp(c->reason, "ClaimExpired") == 0 ||
+	    strcmp(c->reason, "SandboxExpired") == 0;
+}
+
+bool
+claim_suspended(const struct claim *c)
+{
+	return strcmp(c->reason, "SandboxSuspended") == 0;
+}
+
+void
+claim_tell_end(struct jsonw *w, const struct claim *c)
+{
+	if (c->shutdown[0] != '\0')
+		jsonw_str(w, "shutdown_time", c->shutdown);
+	else
+		jsonw_null(w, "shutdown_time");
+}
+
+void
+claim_tell(struct jsonw *w, const struct claim *c)
+{
+	const char *what = c->message;
+	bool ready = c->ready && !c->deleting;
+	char text[sizeof(c->message) + 32];
+
+	if (c->deleting)
+		what = "being deleted";
+	else if (claim_expired(c) && strcasestr(what, "expired") == NULL)
+		what = text;
+	else if (claim_suspended(c) && strcasestr(what, "suspend") == NULL)
+		what = text;
+	if (what == text)
+		(void)snprintf(text, sizeof(text), "%s: %s", claim_expired(c) ?
+		    "expired" : "suspended", c->message);
+	jsonw_str(w, "status", ready ? "SandboxReady" : "SandboxNotReady");
+	jsonw_bool(w, "ready", ready);
+	jsonw_str(w, "message", what);
+	claim_tell_end(w, c);
+}
+
 void
 claim_explain(const struct claim *c, struct error *err)
 {
@@ -134,11 +182,10 @@ claim_explain(const struct claim *c, struct error *err)
 	if (c->deleting)
 		error_set(err, ERR_GONE, "Sandbox claim '%s' is being deleted: "
 		    "create another sandbox", c->name);
-	else if (strcmp(c->reason, "SandboxSuspended") == 0)
+	else if (claim_suspended(c))
 		error_set(err, ERR_CLUSTER, "Sandbox claim '%s' is suspended "
 		    "(%s): resume it first", c->name, m);
-	else if (strcmp(c->reason, "ClaimExpired") == 0 ||
-	    strcmp(c->reason, "SandboxExpired") == 0)
+	else if (claim_expired(c))
 		error_set(err, ERR_GONE, "Sandbox claim '%s' has expired (%s): "
 		    "create another sandbox", c->name, m);
 	else if (strcmp(c->reason, "TemplateNotFound") == 0)
@@ -211,6 +258,8 @@ write_meta(struct jsonw *w, const struct claim_new *n)
 	jsonw_object(w, "annotations");
 	jsonw_str(w, "agents.x-k8s.io/client-first-requested-at",
 	    n->requested);
+	if (n->request != NULL)
+		jsonw_str(w, REQUEST, n->request);
 	jsonw_end(w);
 	jsonw_object(w, "labels");
 	copy_map(w, n->labels, n->label_key, "agents.x-k8s.io/created-by");

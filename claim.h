@@ -11,6 +11,7 @@
 #include "json.h"
 
 struct buf;
+struct jsonw;
 struct error;
 
 /* What one reading of a claim says. Texts are cut to fit. */
@@ -26,12 +27,19 @@ struct claim {
 	bool deleting;
 	bool ready;		/* the Ready condition is True */
 	bool failed;		/* it will not become ready by itself */
+	char request[40];	/* which create made it, or "" */
 	char reason[80];	/* of the Ready condition, or "" */
 	char message[512];
 };
 
 /* Fields that are not there stay empty. label_key: the session label's. */
 void claim_read(struct claim *c, struct json object, const char *label_key);
+
+bool claim_expired(const struct claim *c);
+bool claim_suspended(const struct claim *c);
+/* Its members status, ready, message, shutdown_time; or the last one only. */
+void claim_tell(struct jsonw *w, const struct claim *c);
+void claim_tell_end(struct jsonw *w, const struct claim *c);
 
 /* Why a claim that is not ready is not, and what to do about it. */
 void claim_explain(const struct claim *c, struct error *err);
@@ -47,6 +55,7 @@ struct claim_new {
 	const char *name;
 	const char *pool;
 	const char *requested;		/* now, RFC 3339 */
+	const char *request;		/* to know it again, or NULL */
 	const char *shutdown;		/* RFC 3339, or NULL: none */
 	const char *label_key, *session;
 	struct json labels, pod_labels, pod_annotations, env;

@@ -18,6 +18,7 @@ static const char *const connections[] = { "auto", "tunnel", "exec", "gateway",
 /* The last two are older names of the first two. */
 static const char *const modes[] = { "in-cluster-service",
     "in-cluster-pod-ip", "service-dns", "pod-ip", NULL };
+static const char *const handles[] = { "session", "any", NULL };
 static const char *const schemes[] = { "http", "https", NULL };
 static const char *const job_matches[] = { "strict", "basename", NULL };
 static const char *const job_transports[] = { "stdio", NULL };
@@ -118,6 +119,11 @@ static const struct setting rows[] = {
 	{ "session-label", 0, { "K8S_SANDBOX_SESSION_ID_LABEL_KEY" },
 	    SET_LABEL_KEY, AT(session_label), 0, 0,
 	    "mcp.k8s-agent-sandbox/session-id", NULL, "KEY", NULL },
+	{ "handles", 0, { "MCP_SANDBOX_HANDLES" }, SET_TEXT, AT(handles),
+	    0, 0, "session", handles, "WHOSE", NULL },
+	{ "pod-label-domains", 0, { "MCP_SANDBOX_POD_LABEL_DOMAINS" },
+	    SET_TEXT, AT(pod_label_domains), 0, 0, "sandbox.users.io", NULL,
+	    "LIST", NULL },
 	{ "container", 0, { "MCP_SANDBOX_CONTAINER" }, SET_LABEL, AT(container),
 	    0, 0, NULL, NULL, "NAME", NULL },
 	{ "unschedulable-after", 0, { "MCP_SANDBOX_UNSCHEDULABLE_AFTER" },

@@ -75,6 +75,8 @@ struct config {
 	const char *probe_namespace;
 	const char *session_label;
 	const char *session_id;		/* NULL: the peer's uid, or random */
+	const char *handles;		/* "any": other sessions' work too */
+	const char *pod_label_domains;	/* a pod label's key needs one */
 	const char *container;		/* for exec; NULL: the pod's default */
 	const char *namespaces;		/* allowed, separated by commas; NULL */
 	const char *pools;

@@ -70,11 +70,25 @@ handle_read(struct call *c, const struct event *ev, struct handle *h,
 			return error_wrap(err, "claim '%s'", h->name);
 		claim_read(claim, json_root(doc), env->config->session_label);
 		json_free(doc);
-		if (claim->marked && strcmp(claim->session, env->session) == 0)
+		if (strcmp(env->config->handles, "any") == 0 ||
+		    (claim->marked &&
+		    strcmp(claim->session, env->session) == 0))
 			return 0;
 	}
 	return error_set(err, ERR_GONE, "Sandbox claim '%s' is not found in "
 	    "namespace '%s'.", h->name, h->namespace);
+}
+
+int
+handle_ready(struct call *c, const struct event *ev, struct handle *h,
+    struct claim *claim, struct error *err)
+{
+	if (handle_read(c, ev, h, claim, err) == -1)
+		return -1;
+	if (claim->ready && !claim->deleting && claim->sandbox[0] != '\0')
+		return 0;
+	claim_explain(claim, err);
+	return -1;
 }
 
 void

@@ -24,10 +24,8 @@ struct handle {
 
 /* The two arguments, for the tables of tools. */
 #define HANDLE_ARGS							\
-	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, 1, 253,	\
-	    .help = "Name that create_sandbox returned." },		\
-	{ "namespace", ARG_STRING, ARG_REQUIRED, 1, 63,			\
-	    .help = "Kubernetes namespace of the sandbox." }
+	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help = NULL }, \
+	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL }
 
 /* A namespace given as an argument; dst holds 64 bytes. */
 int handle_namespace(const struct call *c, struct json args, char *dst,
@@ -38,9 +36,12 @@ int handle_start(struct call *c, struct json args, struct handle *h,
     struct error *err);
 /*
  * The answer. -1 with ERR_GONE and the not-found text when there is no such
- * claim or it is another session's.
+ * claim or it is another session's, unless --handles allows these.
  */
 int handle_read(struct call *c, const struct event *ev, struct handle *h,
+    struct claim *claim, struct error *err);
+/* The same, and it must be usable now. */
+int handle_ready(struct call *c, const struct event *ev, struct handle *h,
     struct claim *claim, struct error *err);
 void handle_close(struct handle *h);
 

@@ -54,7 +54,11 @@ extern char **environ;
 static const struct tool *const all_tools[] = {
 	&tool_cancel_job, &tool_fetch_job, &tool_list_jobs, &tool_run_job,
 	&tool_submit_job, &tool_bash, &tool_create_sandbox, &tool_delete_sandbox,
-	&tool_execute_command, &tool_get_sandbox_status, &tool_list_sandboxes,
+	&tool_execute_command, &tool_upload_file, &tool_download_file,
+	&tool_list_files, &tool_file_exists, &tool_get_sandbox_status,
+	&tool_list_sandboxes, &tool_stat_file, &tool_delete_file,
+	&tool_move_file, &tool_extend_sandbox, &tool_suspend_sandbox,
+	&tool_resume_sandbox, &tool_list_warm_pools,
 };
 
 enum { NTOOLS = sizeof(all_tools) / sizeof(all_tools[0]) };
@@ -67,12 +71,15 @@ static const struct {
 } families[] = {
 	{ "agent-sandbox", FAMILY_SANDBOX,
 	"Sandboxes are pods on a Kubernetes cluster, each made for you alone. "
-	"create_sandbox takes one from a warm pool and returns its handle "
-	"(sandbox_claim_name); pass handle and namespace to the other tools. "
-	"execute_command runs a shell command in it and returns exit code and "
-	"output; the beginning and the end of long output are kept. A sandbox "
-	"ends by itself at its shutdown_time (300 s after its creation unless "
-	"set); delete_sandbox ends it at once: do that when the work is done." },
+	"create_sandbox takes one from a warm pool (list_warm_pools) and "
+	"returns its handle (sandbox_claim_name); pass handle and namespace to "
+	"the other tools. execute_command runs a shell command in it and "
+	"returns exit code and output; the beginning and the end of long "
+	"output are kept. upload_file and download_file move any bytes, large "
+	"files in pieces (offset, length). Paths without a leading slash begin "
+	"where commands do. A sandbox ends by itself at its shutdown_time (300 "
+	"s after its creation unless set; extend_sandbox sets it anew); "
+	"delete_sandbox ends it at once: do that when the work is done." },
 	{ "bash", FAMILY_BASH,
 	"bash runs commands in one shell in a pod of your own, which is made at "
 	"the first command and ends with this connection or when it has been "

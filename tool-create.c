@@ -3,8 +3,11 @@
  * create_sandbox: a claim on a warm pool, watched until it is ready.
  *
  *   POOL --> POST --> WATCH --> done
- *              \         \--(fails, deadline, cancel)--> DELETE
- *               \--(answer lost)--> FIND --> DELETE
+ *              \\        \--(fails, deadline, cancel)--> DELETE
+ *               \\--(answer lost)--> FIND --> DELETE
+ *                \--(name is taken)--> ADOPT --> WATCH --> done
+ *
+ * What was adopted was there before this call and is never deleted by it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +34,7 @@ enum { LOOK_MS = 1500, READY_MAX_S = 86400 };
 enum create_state {
 	CREATE_POOL,		/* is there such a pool? */
 	CREATE_POST,		/* the claim's answer */
+	CREATE_ADOPT,		/* whose is the claim of that name? */
 	CREATE_WATCH,		/* its Ready condition */
 	CREATE_FIND,		/* was it made? The answer was lost */
 	CREATE_DELETE		/* its removal */
@@ -38,7 +42,9 @@ enum create_state {
 
 struct create {
 	enum create_state state;
-	char namespace[64], pool[254], name[64];
+	char namespace[64], pool[254], name[64], request[24];
+	bool named;		/* by the caller */
+	bool adopted;
 	char uid[64], version[64], shutdown[40];
 	bool made;		/* it is in the cluster, or may be */
 	bool done;		/* it is the caller's now */
@@ -52,30 +58,26 @@ struct create {
 };
 
 static const struct arg args[] = {
-	{ "warmpool", ARG_STRING, ARG_REQUIRED, 1, 253, .help =
-	    "SandboxWarmPool to take a sandbox from." },
-	{ "namespace", ARG_STRING, ARG_REQUIRED, 1, 63, .help =
-	    "Kubernetes namespace of the pool and the sandbox." },
+	{ "warmpool", ARG_STRING, ARG_REQUIRED, .help = NULL },
+	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "sandbox_ready_timeout", ARG_INT, 0, -READY_MAX_S, READY_MAX_S,
-	    "180", .help = "Seconds to wait until it is ready; then it is "
-	    "removed again." },
-	{ "labels", ARG_MAP, ARG_NULL, 0, 64, "null", .help =
-	    "Labels for the claim object." },
+	    "180", .help = NULL },
+	{ "labels", ARG_MAP, ARG_NULL, 0, 0, "null", .help = NULL },
 	{ "shutdown_after_seconds", ARG_INT, ARG_NULL, 0, 0, "300", .help =
-	    "It is deleted after this time; null: never by itself." },
-	{ "pod_labels", ARG_MAP, ARG_NULL, 0, 64, "null", .help =
-	    "Labels for its pod; keys need a domain the cluster allows "
-	    "(sandbox.users.io/...)." },
-	{ "pod_annotations", ARG_MAP, ARG_NULL, 0, 64, "null", .help =
-	    "Annotations for its pod." },
+	    "null: never." },
+	{ "pod_labels", ARG_MAP, ARG_NULL, 0, 0, "null", .help =
+	    "Keys need an allowed domain (sandbox.users.io/...)." },
+	{ "pod_annotations", ARG_MAP, ARG_NULL, 0, 0, "null", .help = NULL },
+	{ "name", ARG_STRING, ARG_NULL, 1, 63, "null", .help =
+	    "Handle to use; if it is yours already, it is returned." },
+	{ "env", ARG_MAP, ARG_NULL, 0, LIMIT_ENV, "null", .help =
+	    "Needs a new pod and a template that allows it." },
 	{ NULL }
 };
 
 static const struct arg out[] = {
-	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help =
-	    "The handle for the other tools." },
-	{ "shutdown_time", ARG_STRING, ARG_REQUIRED | ARG_NULL, .help =
-	    "When it ends by itself (RFC 3339); null: never." },
+	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help = NULL },
+	{ "shutdown_time", ARG_STRING, ARG_REQUIRED | ARG_NULL, .help = NULL },
 	{ NULL }
 };
 
@@ -103,17 +105,82 @@ check_labels(const char *what, struct json map, struct error *err)
 	return 0;
 }
 
+/* The controller refuses others, but only when the claim is there. */
 static int
-new_name(char *dst, size_t size)
+check_domains(const char *list, struct json map, struct error *err)
+{
+	char key[400];
+	struct json m;
+
+	for (m = json_first(map); json_type(m) != JSON_NONE; m = json_next(m)) {
+		size_t len;
+		const char *p;
+
+		(void)json_str(json_key(m), key, sizeof(key));
+		len = strcspn(key, "/");
+		for (p = list; *p != '\0'; p += strspn(p, ", ")) {
+			size_t n = strcspn(p, ", ");
+
+			if (key[len] == '/' && len >= n && n > 0 &&
+			    strncmp(key + len - n, p, n) == 0 &&
+			    (len == n || key[len - n - 1] == '.'))
+				break;
+			p += n;
+		}
+		if (*p == '\0')
+			return error_set(err, ERR_INPUT, "pod_labels: the "
+			    "cluster does not allow the key '%.100s': it must "
+			    "begin with one of these domains, or one below, "
+			    "and a slash: %s", key, list);
+	}
+	return 0;
+}
+
+static int
+check_env(struct json map, struct error *err)
+{
+	char name[256];
+	struct json m;
+
+	for (m = json_first(map); json_type(m) != JSON_NONE; m = json_next(m)) {
+		if (!json_str(json_key(m), name, sizeof(name)))
+			return error_set(err, ERR_INPUT, "env: a name is "
+			    "longer than 255 bytes");
+		if (name_variable("env", name, err) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+random_text(char *dst, size_t size)
 {
 	unsigned char raw[8];
-	int n = snprintf(dst, size, "sandbox-claim-");
 
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
 		return -1;
-	for (size_t i = 0; i < sizeof(raw); i++)
-		n += snprintf(dst + n, size - (size_t)n, "%02x", raw[i]);
+	for (size_t i = 0; i < sizeof(raw) && 2 * i + 3 <= size; i++)
+		(void)snprintf(dst + 2 * i, 3, "%02x", raw[i]);
 	return 0;
+}
+
+static int
+choose_name(struct create *s, struct json arguments, struct error *err)
+{
+	struct json name = json_get(arguments, "name");
+
+	if (random_text(s->request, sizeof(s->request)) == -1)
+		return error_sys(err, "a name for the claim");
+	s->named = json_type(name) == JSON_STRING;
+	if (!s->named) {
+		(void)snprintf(s->name, sizeof(s->name), "sandbox-claim-%s",
+		    s->request);
+		return 0;
+	}
+	if (!json_str(name, s->name, sizeof(s->name)))
+		return error_set(err, ERR_INPUT, "name: longer than 63 "
+		    "characters");
+	return name_label("name", s->name, err);
 }
 
 static int
@@ -155,7 +222,10 @@ check(struct call *c, struct create *s, struct json arguments,
 	if (handle_namespace(c, arguments, s->namespace, err) == -1 ||
 	    check_labels("labels", json_get(arguments, "labels"), err) == -1 ||
 	    check_labels("pod_labels", json_get(arguments, "pod_labels"),
-	    err) == -1)
+	    err) == -1 || check_domains(env->config->pod_label_domains,
+	    json_get(arguments, "pod_labels"), err) == -1 ||
+	    check_env(json_get(arguments, "env"), err) == -1 ||
+	    choose_name(s, arguments, err) == -1)
 		return -1;
 	return check_lifetime(s, arguments, err);
 }
@@ -183,23 +253,24 @@ create_start(struct call *c, struct json arguments, struct error *err)
 	    .label_key = env->config->session_label, .session = env->session,
 	    .labels = json_get(arguments, "labels"),
 	    .pod_labels = json_get(arguments, "pod_labels"),
-	    .pod_annotations = json_get(arguments, "pod_annotations") };
+	    .pod_annotations = json_get(arguments, "pod_annotations"),
+	    .env = json_get(arguments, "env") };
 	char now[40], path[512];
 
 	if (check(c, s, arguments, err) == -1)
 		return STEP_FAIL;
-	if (new_name(s->name, sizeof(s->name)) == -1 ||
-	    claim_time(now, time(NULL)) == -1) {
-		error_sys(err, "a name for the claim");
+	if (claim_time(now, time(NULL)) == -1) {
+		error_sys(err, "the time");
 		return STEP_FAIL;
 	}
 	n.requested = now;
+	n.request = s->named ? s->request : NULL;
 	n.shutdown = s->shutdown[0] != '\0' ? s->shutdown : NULL;
 	buf_init(&s->body, LIMIT_STDIN);
 	claim_write(&s->body, &n);
 	if (!buf_ok(&s->body)) {
-		error_set(err, ERR_LIMIT, "labels and annotations are longer "
-		    "than %d bytes", LIMIT_STDIN);
+		error_set(err, ERR_LIMIT, "labels, annotations and env are "
+		    "longer than %d bytes", LIMIT_STDIN);
 		return STEP_FAIL;
 	}
 	s->ready_ms = tools_int(c->tool, arguments, "sandbox_ready_timeout") *
@@ -210,6 +281,30 @@ create_start(struct call *c, struct json arguments, struct error *err)
 	    s->pool);
 	s->state = CREATE_POOL;
 	return send_request(c, "GET", path, NULL, err);
+}
+
+/* What the caller waits for is more than a moment when nothing is ready. */
+static void
+tell_pool(struct call *c, const struct event *ev)
+{
+	struct create *s = c->data;
+	struct error ignored;
+	struct json_doc *doc;
+	long replicas = 1, ready = 0;
+
+	if (ev->err != NULL ||
+	    (doc = json_parse_lax(ev->data, ev->len, &ignored)) == NULL)
+		return;
+	(void)json_int(json_path(json_root(doc), "spec.replicas"), 0, 1 << 20,
+	    &replicas);
+	(void)json_int(json_path(json_root(doc), "status.readyReplicas"), 0,
+	    1 << 20, &ready);
+	json_free(doc);
+	if (ready == 0)
+		call_progress(c, "pool empty, %ld pending: starting a new pod "
+		    "for claim %s", replicas, s->name);
+	else
+		call_progress(c, "creating claim %s", s->name);
 }
 
 /* The pool is there, or we may not look: make the claim. */
@@ -230,7 +325,7 @@ post(struct call *c, const struct event *ev, struct error *err)
 		*err = *ev->err;
 		return STEP_FAIL;
 	}
-	call_progress(c, "creating claim %s", s->name);
+	tell_pool(c, ev);
 	buf_init(&path, 1024);
 	claim_path(&path, s->namespace, NULL);
 	s->state = CREATE_POST;
@@ -265,6 +360,23 @@ watch(struct call *c, struct error *err)
 	return STEP_WAIT;
 }
 
+/* The name is taken: whose is it? */
+static enum step
+ask_whose(struct call *c, struct error *err)
+{
+	struct create *s = c->data;
+	struct buf path;
+	enum step step;
+
+	s->made = false;
+	s->state = CREATE_ADOPT;
+	buf_init(&path, 1024);
+	claim_path(&path, s->namespace, s->name);
+	step = send_request(c, "GET", path.data, NULL, err);
+	buf_free(&path);
+	return step;
+}
+
 static enum step
 posted(struct call *c, const struct event *ev, struct error *err)
 {
@@ -278,6 +390,10 @@ posted(struct call *c, const struct event *ev, struct error *err)
 		/* Refused: nothing was made. Anything else: nobody knows. */
 		s->made = (ev->status < 400 || ev->status > 499) &&
 		    ev->err->code != ERR_TLS;
+		if (s->named && ev->status == 409 &&
+		    c->state == CALL_RUNNING &&
+		    strcmp(ev->reason, "AlreadyExists") == 0)
+			return ask_whose(c, err);
 		return STEP_FAIL;
 	}
 	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
@@ -316,6 +432,46 @@ ready(struct call *c)
 	return STEP_DONE;
 }
 
+/* A claim of that name is there: ours and of that pool, or not for us. */
+static enum step
+adopt(struct call *c, const struct event *ev, struct error *err)
+{
+	const struct env *env = c->env;
+	struct create *s = c->data;
+	struct json_doc *doc;
+
+	if (ev->err != NULL) {
+		*err = *ev->err;
+		return STEP_FAIL;
+	}
+	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
+		error_wrap(err, "claim '%s'", s->name);
+		return STEP_FAIL;
+	}
+	claim_read(&s->claim, json_root(doc), env->config->session_label);
+	json_free(doc);
+	if (!s->claim.marked || strcmp(s->claim.session, env->session) != 0)
+		error_set(err, ERR_CONFLICT, "the name '%s' is taken by "
+		    "somebody else in namespace '%s': choose another", s->name,
+		    s->namespace);
+	else if (strcmp(s->claim.pool, s->pool) != 0)
+		error_set(err, ERR_CONFLICT, "your sandbox '%s' is of warm "
+		    "pool '%s', not '%s': choose another name", s->name,
+		    s->claim.pool, s->pool);
+	else if (s->claim.deleting || s->claim.failed)
+		claim_explain(&s->claim, err);
+	else
+		s->adopted = true;
+	if (!s->adopted)
+		return STEP_FAIL;
+	(void)snprintf(s->uid, sizeof(s->uid), "%s", s->claim.uid);
+	(void)snprintf(s->version, sizeof(s->version), "%s",
+	    s->claim.version);
+	if (s->claim.ready && s->claim.sandbox[0] != '\0')
+		return ready(c);
+	return watch(c, err);
+}
+
 static enum step
 seen(struct call *c, const struct event *ev, struct error *err)
 {
@@ -329,7 +485,7 @@ seen(struct call *c, const struct event *ev, struct error *err)
 		return STEP_WAIT;
 	s->claim = claim;
 	if (strcmp(ev->verb, "DELETED") == 0 || claim.deleting) {
-		s->made = strcmp(ev->verb, "DELETED") != 0;
+		s->made = s->made && strcmp(ev->verb, "DELETED") != 0;
 		error_set(err, ERR_GONE, "SandboxClaim '%s' was deleted while "
 		    "waiting for claim readiness", s->name);
 		return STEP_FAIL;
@@ -416,7 +572,10 @@ remove_claim(struct call *c)
 	return step == STEP_WAIT ? STEP_WAIT : STEP_DONE;
 }
 
-/* Ours by its random name and our session: delete it by its UID only. */
+/*
+ * Ours by our session and its random name, or by what this call wrote into it:
+ * delete it by its UID only.
+ */
 static enum step
 found(struct call *c, const struct event *ev)
 {
@@ -431,7 +590,8 @@ found(struct call *c, const struct event *ev)
 		claim_read(&s->claim, json_root(doc),
 		    env->config->session_label);
 		json_free(doc);
-		if (strcmp(s->claim.session, env->session) == 0) {
+		if (strcmp(s->claim.session, env->session) == 0 &&
+		    (!s->named || strcmp(s->claim.request, s->request) == 0)) {
 			(void)snprintf(s->uid, sizeof(s->uid), "%s",
 			    s->claim.uid);
 			return remove_claim(c);
@@ -520,6 +680,8 @@ create_next(struct call *c, const struct event *ev, struct error *err)
 		return post(c, ev, err);
 	case CREATE_POST:
 		return posted(c, ev, err);
+	case CREATE_ADOPT:
+		return adopt(c, ev, err);
 	default:
 		return waited(c, ev, err);
 	}
@@ -561,9 +723,8 @@ create_release(struct call *c)
 const struct tool tool_create_sandbox = {
 	.name = "create_sandbox",
 	.title = "Create sandbox",
-	.help = "Take a fresh sandbox from a warm pool and wait until it is "
-	    "ready. Returns its handle, which any later call may use until it "
-	    "is deleted or its time is over (300 s unless set).",
+	.help = "Take a fresh sandbox from a warm pool, wait until it is ready "
+	    "and return its handle.",
 	.family = "agent-sandbox",
 	.args = args,
 	.out = out,

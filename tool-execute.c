@@ -31,18 +31,16 @@ struct execute {
 static const struct arg args[] = {
 	HANDLE_ARGS,
 	{ "command", ARG_STRING, ARG_REQUIRED, 0, LIMIT_COMMAND, .help =
-	    "Shell command, run by /bin/sh -c." },
+	    "For /bin/sh -c." },
 	{ "timeout", ARG_INT, ARG_ABOVE, 0, 600, "60", .help =
-	    "Seconds until it is ended, with all it started." },
+	    "Seconds, then all it started is ended." },
 	{ "max_output_chars", ARG_INT, 0, 128, LIMIT_OUTPUT_CHARS, "30000",
-	    .help = "Characters of stdout and stderr returned together; of a "
-	    "longer output the beginning and the end." },
+	    .help = "Of stdout and stderr together; of more, the beginning and "
+	    "the end." },
 	{ "stdin", ARG_STRING, ARG_NULL, 0, LIMIT_STDIN, "null", .help =
-	    "Its standard input; empty when not given." },
-	{ "env", ARG_MAP, ARG_NULL, 0, LIMIT_ENV, "null", .help =
-	    "Environment variables to add." },
-	{ "cwd", ARG_STRING, ARG_NULL, 1, 4096, "null", .help =
-	    "Folder to run in; the runtime's own when not given." },
+	    NULL },
+	{ "env", ARG_MAP, ARG_NULL, 0, LIMIT_ENV, "null", .help = NULL },
+	{ "cwd", ARG_STRING, ARG_NULL, 1, 4096, "null", .help = NULL },
 	{ NULL }
 };
 
@@ -50,8 +48,7 @@ static const char *const statuses[] = { "exited", "timed_out",
     "connection_lost", "failed", NULL };
 
 static const struct arg out[] = {
-	{ "exit_code", ARG_INT, ARG_REQUIRED | ARG_NULL, .help =
-	    "As the cluster reported it; null when it is not known." },
+	{ "exit_code", ARG_INT, ARG_REQUIRED | ARG_NULL, .help = NULL },
 	{ "stdout", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "stderr", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "stdout_total_chars", ARG_INT, ARG_REQUIRED, .help = NULL },
@@ -59,7 +56,7 @@ static const struct arg out[] = {
 	{ "stdout_truncated", ARG_BOOL, ARG_REQUIRED, .help = NULL },
 	{ "stderr_truncated", ARG_BOOL, ARG_REQUIRED, .help = NULL },
 	{ "status", ARG_STRING, ARG_REQUIRED, .one_of = statuses, .help =
-	    "Anything but exited: the output is what came until then." },
+	    NULL },
 	{ NULL }
 };
 
@@ -157,12 +154,8 @@ begin(struct call *c, const struct event *ev, struct error *err)
 	struct claim claim;
 	struct run_req req;
 
-	if (handle_read(c, ev, &e->h, &claim, err) == -1)
+	if (handle_ready(c, ev, &e->h, &claim, err) == -1)
 		return STEP_FAIL;
-	if (!claim.ready || claim.deleting || claim.sandbox[0] == '\0') {
-		claim_explain(&claim, err);
-		return STEP_FAIL;
-	}
 	req = (struct run_req){
 		.namespace = e->h.namespace, .sandbox = claim.sandbox,
 		.address = claim.address, .timeout_ms = e->timeout_ms,
@@ -298,9 +291,8 @@ execute_release(struct call *c)
 const struct tool tool_execute_command = {
 	.name = "execute_command",
 	.title = "Execute command",
-	.help = "Run a shell command in a sandbox and return its exit code and "
-	    "output. A non-zero exit code is a result, not an error. Every "
-	    "call starts a new shell; files stay. Redirect the output of a "
+	.help = "Run a shell command in a sandbox: its exit code and output. "
+	    "Every call is a new shell; files stay. Redirect the output of a "
 	    "background program to a file.",
 	.family = "agent-sandbox",
 	.args = args,

@@ -24,28 +24,12 @@ struct status {
 static const struct arg handle_args[] = { HANDLE_ARGS, { NULL } };
 
 static const struct arg status_out[] = {
-	{ "status", ARG_STRING, ARG_REQUIRED, .help =
-	    "SandboxReady, SandboxNotReady or SandboxNotFound." },
-	{ "ready", ARG_BOOL, ARG_REQUIRED, .help = "Can it be used now?" },
-	{ "message", ARG_STRING, ARG_REQUIRED, .help =
-	    "What the cluster says of it; may be empty." },
-	{ "shutdown_time", ARG_STRING, ARG_REQUIRED | ARG_NULL, .help =
-	    "When it ends by itself; null: never, or not found." },
+	{ "status", ARG_STRING, ARG_REQUIRED, .help = NULL },
+	{ "ready", ARG_BOOL, ARG_REQUIRED, .help = NULL },
+	{ "message", ARG_STRING, ARG_REQUIRED, .help = NULL },
+	{ "shutdown_time", ARG_STRING, ARG_REQUIRED | ARG_NULL, .help = NULL },
 	{ NULL }
 };
-
-static void
-write_state(struct jsonw *w, const struct claim *c)
-{
-	jsonw_str(w, "status", c->ready && !c->deleting ? "SandboxReady" :
-	    "SandboxNotReady");
-	jsonw_bool(w, "ready", c->ready && !c->deleting);
-	jsonw_str(w, "message", c->deleting ? "being deleted" : c->message);
-	if (c->shutdown[0] != '\0')
-		jsonw_str(w, "shutdown_time", c->shutdown);
-	else
-		jsonw_null(w, "shutdown_time");
-}
 
 static enum step
 status_start(struct call *c, struct json args, struct error *err)
@@ -65,7 +49,7 @@ status_next(struct call *c, const struct event *ev, struct error *err)
 	jsonw_init(&w, &c->structured);
 	if (handle_read(c, ev, &s->h, &claim, err) == 0) {
 		jsonw_object(&w, NULL);
-		write_state(&w, &claim);
+		claim_tell(&w, &claim);
 		jsonw_end(&w);
 		return STEP_DONE;
 	}
@@ -91,8 +75,8 @@ status_release(struct call *c)
 const struct tool tool_get_sandbox_status = {
 	.name = "get_sandbox_status",
 	.title = "Sandbox status",
-	.help = "Say whether a sandbox is ready, and when it ends. A sandbox "
-	    "that is not there is a result (SandboxNotFound), not an error.",
+	.help = "SandboxReady, SandboxNotReady or SandboxNotFound, why, and "
+	    "when it ends by itself.",
 	.family = "agent-sandbox",
 	.args = handle_args,
 	.out = status_out,
@@ -111,35 +95,7 @@ struct list {
 };
 
 static const struct arg list_args[] = {
-	{ "namespace", ARG_STRING, ARG_REQUIRED, 1, 63,
-	    .help = "Kubernetes namespace to look in." },
-	{ NULL }
-};
-
-static const struct arg list_one[] = {
-	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help =
-	    "The handle for the other tools." },
-	{ "warmpool", ARG_STRING, ARG_REQUIRED, .help = "Where it came from." },
-	{ "created", ARG_STRING, ARG_REQUIRED, .help = "When (RFC 3339)." },
-	{ "status", ARG_STRING, ARG_REQUIRED, .help =
-	    "SandboxReady or SandboxNotReady." },
-	{ "ready", ARG_BOOL, ARG_REQUIRED, .help = "Can it be used now?" },
-	{ "message", ARG_STRING, ARG_REQUIRED, .help =
-	    "What the cluster says of it." },
-	{ "shutdown_time", ARG_STRING, ARG_REQUIRED | ARG_NULL, .help =
-	    "When it ends by itself; null: never." },
-	{ NULL }
-};
-
-static const struct arg list_item[] = {
-	{ "item", ARG_OBJECT, ARG_REQUIRED, .of = list_one, .help = NULL },
-	{ NULL }
-};
-
-static const struct arg list_out[] = {
-	{ "sandboxes", ARG_ARRAY, ARG_REQUIRED, .of = list_item, .help =
-	    "This session's sandboxes, by name." },
-	{ "truncated", ARG_BOOL, ARG_REQUIRED, .help = "Are there more?" },
+	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ NULL }
 };
 
@@ -182,7 +138,7 @@ list_write(struct call *c, struct json root)
 		jsonw_str(&w, "sandbox_claim_name", claim.name);
 		jsonw_str(&w, "warmpool", claim.pool);
 		jsonw_str(&w, "created", claim.created);
-		write_state(&w, &claim);
+		claim_tell(&w, &claim);
 		jsonw_end(&w);
 	}
 	jsonw_end(&w);
@@ -222,11 +178,9 @@ list_release(struct call *c)
 const struct tool tool_list_sandboxes = {
 	.name = "list_sandboxes",
 	.title = "List sandboxes",
-	.help = "List this session's sandboxes in a namespace with their state "
-	    "and the time they end.",
+	.help = "List this session's sandboxes: handle, pool, state, end.",
 	.family = "agent-sandbox",
 	.args = list_args,
-	.out = list_out,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.size = sizeof(struct list),
 	.start = list_start,
@@ -304,8 +258,8 @@ delete_release(struct call *c)
 const struct tool tool_delete_sandbox = {
 	.name = "delete_sandbox",
 	.title = "Delete sandbox",
-	.help = "Delete a sandbox with everything in it. Do this as soon as it "
-	    "is no longer needed.",
+	.help = "Delete a sandbox with all in it, as soon as it is no longer "
+	    "needed.",
 	.family = "agent-sandbox",
 	.args = handle_args,
 	.hints = HINT_DESTRUCTIVE | HINT_IDEMPOTENT,

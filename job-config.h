@@ -9,7 +9,6 @@
 #define JOB_CONFIG_H
 
 struct job_settings {
-	const char *transport;
 	const char *namespace;
 	long timeout_s, timeout_max_s;	/* unless a call says; at most */
 	long out_max;			/* bytes of each output inline */
@@ -39,8 +38,6 @@ struct job_settings {
 	    0, 0, NULL, NULL, "LIST", FAMILY_JOBS),			\
 	JOB_ROW("job-image-match", "MCP_SANDBOX_JOB_IMAGE_MATCH", SET_TEXT, \
 	    match, 0, 0, "strict", job_matches, "HOW", 0),			\
-	JOB_ROW("job-transport", "MCP_K8S_TRANSPORT", SET_TEXT, transport, \
-	    0, 0, "stdio", job_transports, "HOW", 0),			\
 	JOB_ROW("job-namespace", "MCP_K8S_NAMESPACE", SET_LABEL, namespace, \
 	    0, 0, "mcp-ephemeral", NULL, "NS", 0),				\
 	JOB_ROW("job-timeout", "MCP_K8S_DEFAULT_TIMEOUT_S", SET_INT,	\

@@ -336,7 +336,9 @@ after_kill(struct run *r)
 		error_set(&r->why, r->why.code, "%s: whether its processes "
 		    "ended is not known", before);
 	r->state = RUN_LINGER;
-	set_timer(r, r->main_over ? 0 : LINGER_MS);
+	/* Nobody waits for the output of what was stopped. */
+	set_timer(r, r->main_over || (r->quick && left == 0) ? 0 :
+	    LINGER_MS);
 }
 
 static void

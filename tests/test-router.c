@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../config.h"
 #include "../buf.h"
@@ -73,6 +74,41 @@ START_TEST(a_gateways_url_is_made_of_scheme_host_and_port)
 }
 END_TEST
 
+START_TEST(a_rotated_token_is_read_again)
+{
+	char path[] = "/tmp/test-router-XXXXXX";
+	int fd = mkstemp(path);
+	struct config c = { .router_token = path };
+	struct error err = { ERR_NONE, "" };
+	struct router *r;
+	struct buf b;
+
+	ck_assert_int_ne(fd, -1);
+	ck_assert_int_eq(write(fd, "one\n", 4), 4);
+	r = router_open(&c, &err);
+	ck_assert_msg(r != NULL, "%s", err.text);
+	buf_init(&b, 200);
+	ck_assert_int_eq(pwrite(fd, "two\n", 4, 0), 4);
+	ck_assert_int_eq(router_token(r, &b, &err), 0);
+	ck_assert_str_eq(b.data, "Authorization: Bearer one");
+	buf_reset(&b, 200);
+	r->token_read -= 61 * 1000;
+	ck_assert_int_eq(router_token(r, &b, &err), 0);
+	ck_assert_str_eq(b.data, "Authorization: Bearer two");
+	/* While it is being replaced, the old one does. */
+	ck_assert_int_eq(unlink(path), 0);
+	buf_reset(&b, 200);
+	r->token_read -= 61 * 1000;
+	ck_assert_int_eq(router_token(r, &b, &err), 0);
+	ck_assert_str_eq(b.data, "Authorization: Bearer two");
+	router_close(r);
+	ck_assert_ptr_null(router_open(&c, &err));
+	ck_assert_int_eq(err.code, ERR_CONFIG);
+	buf_free(&b);
+	close(fd);
+}
+END_TEST
+
 #define GW(list) "{\"status\":{\"addresses\":[" list "]}}"
 #define V(value) "{\"type\":\"X\",\"value\":\"" value "\"}"
 
@@ -127,6 +163,7 @@ main(void)
 	    0, sizeof(places) / sizeof(places[0]));
 	tcase_add_loop_test(t, the_first_usable_address_of_a_gateway_is_taken,
 	    0, sizeof(gateways) / sizeof(gateways[0]));
+	tcase_add_test(t, a_rotated_token_is_read_again);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);

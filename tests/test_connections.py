@@ -221,6 +221,18 @@ def test_output_and_input_of_any_size_pass_the_legacy_runtime(
     assert box.run(f"echo {'x' * 120000} | wc -c")["stdout"] == "120001\n"
 
 
+@pytest.mark.parametrize("end", ["cancel", "input"])
+def test_a_legacy_command_that_is_stopped_is_ended_in_the_pod(way, end):
+    box = way.box("in-cluster", use_pod_ip, "legacy")
+    id = box.begin("sleep 4332 & sleep 4332")
+    box.started("4332")
+    if end == "input":
+        assert box.program.close() == 0
+    else:
+        box.program.cancel(id)
+    box.ended("4332")
+
+
 def test_a_background_child_does_not_hold_a_legacy_command(way):
     box = way.box(*LEGACY[:3])
     ran = box.run("sleep 4329 & echo begun")

@@ -3,6 +3,7 @@
  * mcp-sandbox - an MCP server on standard input and output that gives language
  * models sandboxes on Kubernetes. The order in main() is the security.
  */
+#include <elf.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -299,17 +300,38 @@ cluster_open(struct server *s, struct error *err)
 
 /*
  * Most of the program's pages were touched by set-up only (YAML, certificates,
- * the resolver). Give them back: what the loop needs returns by itself.
+ * the resolver). Give them back: what the loop needs returns by itself. Newer
+ * kernels bring the whole folio of the page cache along, up to all of the
+ * program, but only inside its mapping: so cut that into pieces.
  */
+static void
+forget(uintptr_t at, uintptr_t end)
+{
+	enum { PIECE = 64 * 1024 };	/* what a fault maps around it */
+
+	for (bool odd = false; at < end; at += PIECE, odd = !odd) {
+		size_t len = end - at < PIECE ? end - at : PIECE;
+
+		/* Neighbours with different advice stay apart. */
+		if (odd)
+			(void)madvise((void *)at, len, MADV_RANDOM);
+		(void)madvise((void *)at, len, MADV_DONTNEED);
+	}
+}
+
 static void
 forget_setup(void)
 {
-	extern const char __executable_start[], etext[];
-	uintptr_t from = ((uintptr_t)__executable_start + 4095) & ~4095UL;
-	uintptr_t to = (uintptr_t)etext & ~4095UL;
+	extern const Elf64_Ehdr __ehdr_start;
+	uintptr_t base = (uintptr_t)&__ehdr_start;
+	const Elf64_Phdr *p = (const void *)(base + __ehdr_start.e_phoff);
 
-	if (to > from)
-		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+	/* What is not ours to write is as the file has it. */
+	for (; p < (const Elf64_Phdr *)(base + __ehdr_start.e_phoff) +
+	    __ehdr_start.e_phnum; p++)
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0)
+			forget(base + p->p_vaddr, (base + p->p_vaddr +
+			    p->p_memsz + 4095) & ~4095UL);
 }
 
 /*

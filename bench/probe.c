@@ -192,8 +192,7 @@ run_line(struct run *r)
 	if (r->replies == 1) {
 		r->first_us = t - r->begin_us;
 		r->rss_kb = proc_kb(r->pid, "smaps_rollup", "Rss:");
-		r->private_kb = proc_kb(r->pid, "smaps_rollup",
-		    "Private_Dirty:");
+		r->private_kb = proc_kb(r->pid, "smaps_rollup", "Anonymous:");
 	}
 	if (r->replies == r->script->asking)
 		r->all_us = t - r->begin_us;

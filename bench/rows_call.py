@@ -42,7 +42,7 @@ def curl(bench, kubeconfig):
 def cpu(bench):
     """User and system time of a whole process that makes one request, less
     what the same program takes without one."""
-    place = bench.standin_place
+    place = bench.place
     ours = place.server(kubeconfig=place.cert)
     env = ours.env
     ls = [*hello(), tool(1, "list_sandboxes", namespace="default")]
@@ -71,7 +71,7 @@ def cpu(bench):
 
 def requests(bench):
     """Every request that the API server saw, in the calls after the first."""
-    place = bench.standin_place
+    place = bench.place
     for way in place.pools:
         with place.sandbox(bench.probe, way) as handle:
             counts = []
@@ -88,7 +88,7 @@ def requests(bench):
 
 
 def at_once(bench):
-    place = bench.standin_place
+    place = bench.place
     for way in place.pools:
         with place.sandbox(bench.probe, way) as handle:
             script = [*hello(), *(

@@ -11,12 +11,11 @@ SIZES = [("1 KB", 1 << 10), ("1 MB", 1 << 20), ("100 MB", 100 << 20)]
 WHOLE = ("1 GB", 1 << 30)
 
 
-def rows(bench):
-    for place in bench.places:
-        for way in place.pools:
-            with place.sandbox(bench.probe, way) as handle:
-                yield later(bench, place, way, handle)
-                yield from output(bench, place, way, handle)
+def place_rows(bench, place):
+    for way in place.pools:
+        with place.sandbox(bench.probe, way) as handle:
+            yield later(bench, place, way, handle)
+            yield from output(bench, place, way, handle)
 
 
 def later(bench, place, way, handle):
@@ -26,7 +25,7 @@ def later(bench, place, way, handle):
         for i in range(RUNS))]
     run = bench.probe.talk(place.server(way), script)[0]
     first, rest = run["us"][1], run["us"][2:]
-    row = Row(f"{place.name}, {way}: a further command (`true`)",
+    row = Row(f"{way}: a further command (`true`)",
               f"{ms(median(rest))} (min {ms(min(rest))}, first {ms(first)})")
     pod = place.pod(handle)
     if way == "tunnel":
@@ -57,7 +56,7 @@ def output(bench, place, way, handle):
         run = bench.probe.talk(place.server(way), [*hello(), tool(
             1, "execute_command", command=command, timeout=300,
             **handle)])[0]
-        row = Row(f"{place.name}, {way}: peak memory, {name} of output",
+        row = Row(f"{way}: peak memory, {name} of output",
                   f"{kb(run['hwm_kb'])}, {speed(size, run['us'][1])}",
                   [], "<= 3 MB", run["hwm_kb"] <= 3 * 1024)
         if size < WHOLE[1]:

@@ -51,7 +51,7 @@ def start(bench):
     mine = idle.pop(bench.ours.name)
     private = median([r["private_kb"] for r in found[bench.ours.name]])
     yield Row("idle memory after the first reply",
-              f"{kb(round(mine))}, {kb(round(private))} of it private",
+              f"{kb(round(mine))}, {kb(round(private))} of it not the program file's",
               [f"{n}: {kb(round(v))}" for n, v in idle.items()],
               "<= 1 MB", mine * 1024 <= MB)
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench: measures, prints the table, writes it to BENCH.md.
 
-Each rows_*.py of this folder is a family: TITLE, and rows(bench), which
-yields measure.Row as they are taken. Arguments name the families to run
-(start, call, exec, ...); BENCH.md is only written when all of them ran.
+Each rows_*.py of this folder is a family: TITLE, and rows(bench) or
+place_rows(bench, place), which yield measure.Row as they are taken; the second
+is called for the stand-in and for a cluster. Arguments name the families to
+run (start, call, exec, ...); BENCH.md is only written when all of them ran.
 """
 
 import contextlib
@@ -29,8 +30,8 @@ STATE = os.environ.get("CLUSTER") or os.path.join(
 
 
 class Bench:
-    """What a family may use: probe, ours, peers, standin, standin_place,
-    places, folder, full, say()."""
+    """What a family may use: probe, ours, peers, standin, place (the
+    stand-in), folder, full, say()."""
 
     def __init__(self, folder, standin, probe):
         self.folder = folder
@@ -41,26 +42,36 @@ class Bench:
         self.loads = [os.getloadavg()[0]]
         standin.pool("sandboxd", runtime="sandboxd")
         standin.pool("none", runtime="none")
-        self.standin_place = Place(
+        self.place = Place(
             "stand-in", standin.kubeconfig, standin.kubeconfigs["cert"],
             "default", {"tunnel": "sandboxd", "exec": "none"}, "kubectl")
-        self.places = [self.standin_place]
-        self.ours = self.standin_place.server()
+        self.ours = self.place.server()
         self.peers = peers.all_peers(standin.kubeconfig, self.say)
 
     def say(self, text):
         print("  " + text, flush=True)
         self.notes.append(text)
 
-    def rows(self, module):
+    def rows(self, rows):
         """The rows of a family; one that cannot be taken ends it."""
         try:
-            for row in module.rows(self):
+            for row in rows:
                 self.loads.append(os.getloadavg()[0])
                 print(line(row), flush=True)
                 yield row
         except (Failed, OSError, subprocess.CalledProcessError) as e:
-            self.say(f"{module.TITLE}: not all taken: {e}")
+            self.say(f"not all taken: {e}")
+
+    def part(self, module, place):
+        """(title, rows) of a family."""
+        title = module.TITLE
+        if hasattr(module, "place_rows"):
+            title += ", " + place.name
+            rows = module.place_rows(self, place)
+        else:
+            rows = module.rows(self)
+        print(f"\n{title}", flush=True)
+        return title, list(self.rows(rows))
 
 
 def verdict(row):
@@ -108,29 +119,23 @@ def machine(bench):
 
 
 @contextlib.contextmanager
-def cluster(bench):
-    """A real Kubernetes for the time of the run, one at once a machine."""
-    if os.environ.get("BENCH_CLUSTER") != "1":
-        yield
-        return
+def cluster():
+    """A real Kubernetes for a while, one at once a machine."""
+    print("\nwaiting for /tmp/cluster.lock", flush=True)
     with open("/tmp/cluster.lock", "a", encoding="ascii") as lock:
-        print("  waiting for /tmp/cluster.lock", flush=True)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        up = not os.path.exists(os.path.join(STATE, "run/pids"))
-        scripts = ["build.sh", "up.sh", "install.sh"] if up else []
+        ours = not os.path.exists(os.path.join(STATE, "run/pids"))
         env = {**os.environ, "PYTHON": sys.executable}
         try:
-            for script in scripts:
+            for script in ("build.sh", "up.sh", "install.sh") if ours else ():
                 subprocess.run([os.path.join(CLUSTER, script)], check=True,
                                stdout=subprocess.DEVNULL, env=env)
-            bench.places.append(Place(
-                "Kubernetes", os.path.join(STATE, "mcp.kubeconfig"),
-                os.path.join(STATE, "admin.kubeconfig"), "sandboxes",
-                {"tunnel": "warm", "exec": "plain"},
-                os.path.join(STATE, "bin/kubectl")))
-            yield
+            yield Place("Kubernetes", os.path.join(STATE, "mcp.kubeconfig"),
+                        os.path.join(STATE, "admin.kubeconfig"), "sandboxes",
+                        {"tunnel": "warm", "exec": "plain"},
+                        os.path.join(STATE, "bin/kubectl"))
         finally:
-            if up and os.environ.get("K8S_KEEP") != "1":
+            if ours and os.environ.get("K8S_KEEP") != "1":
                 subprocess.run([os.path.join(CLUSTER, "down.sh")],
                                check=False, stdout=subprocess.DEVNULL)
 
@@ -146,13 +151,14 @@ def families(wanted):
 
 def main(probe, *wanted):
     begin = time.monotonic()
-    parts = []
+    modules = families(wanted)
     with temporary() as folder, Standin() as standin:
         bench = Bench(folder, standin, probe)
-        with cluster(bench):
-            for module in families(wanted):
-                print(f"\n{module.TITLE}", flush=True)
-                parts.append((module.TITLE, list(bench.rows(module))))
+        parts = [bench.part(m, bench.place) for m in modules]
+        if os.environ.get("BENCH_CLUSTER") == "1":
+            with cluster() as place:
+                parts += [bench.part(m, place) for m in modules
+                          if hasattr(m, "place_rows")]
         text = (
             "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
             "# What mcp-sandbox costs\n\nWritten by `make bench`; "

@@ -351,6 +351,9 @@ use(struct setup *s)
 	struct error err;
 
 	if (!s->pod.ready || s->doubt) {
+		/* Its maker may have gone before it could. */
+		if (!s->pod.ready)
+			own_secret(s);
 		wait_for(s);
 		return;
 	}
@@ -419,10 +422,14 @@ got_token(struct setup *s, const struct event *ev, struct json secret)
 		(void)snprintf(s->token, sizeof(s->token), "%s", raw.data);
 	buf_wipe(&text);
 	buf_wipe(&raw);
-	if (err.code != ERR_NONE)
+	if (err.code != ERR_NONE) {
 		fail(s, &err);
-	else
-		use(s);
+		return;
+	}
+	if (s->pod.ready && json_count(json_path(secret,
+	    "metadata.ownerReferences")) == 0)
+		own_secret(s);
+	use(s);
 }
 
 static void

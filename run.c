@@ -27,11 +27,14 @@ enum {
 	PIECES = 16,
 };
 
+/* What /proc says of every process, a line each, for a loop over $s. */
+#define STATS	"s=$(cat /proc/[0-9]*/stat) o=$IFS; set -f; IFS='\n'\n"
+
 /*
  * scan SIGNAL: to every process that carries the mark $m, and to their
- * descendants. Only builtins are needed, so it works in the barest image, but
- * read(1) takes byte by byte, so grep helps where there is one. read drops
- * the NULs of environ, and a zombie's is empty. n is how many there were.
+ * descendants. It works in the barest image, but read(1) takes byte by byte,
+ * so grep helps where there is one. read drops the NULs of environ, and a
+ * zombie's is empty. n is how many there were.
  */
 #define SCAN								\
 	"scan() { g=$1 n=0 all=' ' more=1\n"				\
@@ -41,13 +44,12 @@ enum {
 	"else for p in /proc/[0-9]*; do\n"				\
 	"while IFS= read -r l || [ -n \"$l\" ]; do case $l in\n"	\
 	"*MCP_SANDBOX_RUN=$m*) all=\"$all${p#/proc/} \"; break;; esac\n" \
-	"done <$p/environ; done; fi\n"					\
-	"while [ $more = 1 ]; do more=0; for p in /proc/[0-9]*; do\n"	\
-	"q=${p#/proc/}; case $all in *\" $q \"*) continue;; esac\n"	\
-	"IFS= read -r l <$p/stat || continue; set -- ${l##*) }\n"	\
-	"[ \"$1\" = Z ] && continue\n"					\
-	"case $all in *\" $2 \"*) all=\"$all$q \" more=1;; esac\n"	\
-	"done; done\n"							\
+	"done <$p/environ; done; fi; " STATS				\
+	"while [ $more = 1 ]; do more=0; for l in $s; do\n"		\
+	"q=${l%% *}; case $all in *\" $q \"*) continue;; esac\n"	\
+	"l=${l##*) }; [ \"${l%% *}\" = Z ] && continue; l=${l#* }\n"	\
+	"case $all in *\" ${l%% *} \"*) all=\"$all$q \" more=1;; esac\n" \
+	"done; done; set +f; IFS=$o\n"					\
 	"for q in $all; do kill -$g $q && n=$((n+1)); done; } 2>/dev/null\n"
 
 /* Arguments: mark, tenths of a second between TERM and KILL. */
@@ -67,9 +69,9 @@ static const char killer[] = SCAN
 #define WATCH								\
 	"up() { IFS= read -r l </proc/$1/stat && l=${l##*) } &&\n"	\
 	"[ \"${l%%\"${l#?}\"}\" != Z ]; } 2>/dev/null\n"		\
-	"off() { k=0; while up $1; do for p in /proc/[0-9]*; do\n"	\
-	"IFS= read -r l <$p/stat || continue; l=${l##*) }; l=${l#* }\n"	\
-	"[ ${l%% *} = $1 ] && kill ${p#/proc/}; done\n"			\
+	"off() { k=0; while up $1; do " STATS "for l in $s; do\n"	\
+	"q=${l##*) }; q=${q#* }; [ ${q%% *} = $1 ] && kill ${l%% *}\n"	\
+	"done; set +f; IFS=$o\n"					\
 	"k=$((k+1)); [ $k -lt 40 ] || kill $1; done; wait $1; } 2>/dev/null\n" \
 	"{ { sleep $t && scan KILL; } & } </dev/null >/dev/null 2>&1; w=$!\n"
 

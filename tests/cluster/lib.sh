@@ -42,13 +42,20 @@ born()
 	awk '{ sub(/.*\) /, ""); print $20 }' "/proc/$1/stat" 2>/dev/null
 }
 
-# start NAME COMMAND...: in its own session, logged, noted for down.sh.
+# start NAME COMMAND...: in its own session, logged, noted for down.sh. It
+# inherits nothing else: a lock of the caller's would be held for ever.
 start()
 {
 	local name=$1
 
 	shift
-	setsid "$@" > "$L/$name.log" 2>&1 < /dev/null &
+	(
+		for f in "/proc/$BASHPID/fd"/*; do
+			f=${f##*/}
+			[ "$f" -le 2 ] || eval "exec $f>&-"
+		done
+		exec setsid "$@"
+	) > "$L/$name.log" 2>&1 < /dev/null &
 	echo "$! $name $(born $!)" >> "$R/pids"
 }
 

@@ -108,8 +108,8 @@ def machine(bench):
         f"{datetime.date.today()}, {model}, {cores} cores, "
         f"Linux {platform.release()}",
         ", ".join(filter(None, (version(BINARY, "--version"),
-                                version("git", "-C", ROOT, "describe",
-                                        "--always", "--dirty"),
+                                version("git", "-C", ROOT, "rev-parse",
+                                        "--short", "HEAD"),
                                 version("go", "version"),
                                 "Python " + platform.python_version()))),
         f"load {min(bench.loads):.1f} to {worst:.1f}" + (

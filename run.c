@@ -47,7 +47,7 @@ enum {
 	"done <$p/environ; done; fi; " STATS				\
 	"while [ $more = 1 ]; do more=0; for l in $s; do\n"		\
 	"q=${l%% *}; case $all in *\" $q \"*) continue;; esac\n"	\
-	"l=${l##*) }; [ \"${l%% *}\" = Z ] && continue; l=${l#* }\n"	\
+	"l=${l#*) }; [ \"${l%% *}\" = Z ] && continue; l=${l#* }\n"	\
 	"case $all in *\" ${l%% *} \"*) all=\"$all$q \" more=1;; esac\n" \
 	"done; done; set +f; IFS=$o\n"					\
 	"for q in $all; do kill -$g $q && n=$((n+1)); done; } 2>/dev/null\n"
@@ -70,7 +70,7 @@ static const char killer[] = SCAN
 	"up() { IFS= read -r l </proc/$1/stat && l=${l##*) } &&\n"	\
 	"[ \"${l%%\"${l#?}\"}\" != Z ]; } 2>/dev/null\n"		\
 	"off() { k=0; while up $1; do " STATS "for l in $s; do\n"	\
-	"q=${l##*) }; q=${q#* }; [ ${q%% *} = $1 ] && kill ${l%% *}\n"	\
+	"q=${l#*) }; q=${q#* }; [ ${q%% *} = $1 ] && kill ${l%% *}\n"	\
 	"done; set +f; IFS=$o\n"					\
 	"k=$((k+1)); [ $k -lt 40 ] || kill $1; done; wait $1; } 2>/dev/null\n" \
 	"{ { sleep $t && scan KILL; } & } </dev/null >/dev/null 2>&1; w=$!\n"

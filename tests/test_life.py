@@ -181,7 +181,8 @@ def test_a_command_cancelled_before_it_began_never_runs(
     box.program.cancel(id)
     standin.release()
     stays_silent(box.program, id)
-    assert box.run("ls; pgrep -f 'sleep [7]7'")["stdout"] == ""
+    assert box.run("ls")["stdout"] == ""
+    assert not box.processes("sleep 77")
 
 
 @pytest.mark.parametrize("command", [
@@ -200,13 +201,23 @@ def test_a_cancelled_command_is_silent_and_all_its_processes_end(
 
 
 @ENDS
-def test_a_command_that_runs_is_ended_with_the_program(box, end):
-    box.begin("sleep 77")
-    box.started("sleep 77")
-    finish(box.program, end)
-    ended(box.program)
-    box.ended("sleep 77")
-    assert box.program.recv() is None
+@RUNTIMES
+def test_a_command_that_runs_is_ended_with_the_program(
+        standin, start, runtime, end):
+    """On a machine that is too busy it may be named instead."""
+    standin.pool(runtime=runtime)
+    for _ in range(4):
+        box = Box(standin, start())
+        box.begin("sleep 77")
+        box.started("sleep 77")
+        finish(box.program, end)
+        code = box.program.wait(10)
+        assert box.program.recv() is None
+        box.ended("sleep 77")
+        if code == 0:
+            return
+        assert code == 2 and box.claim in box.program.stderr
+    pytest.fail("it never was in time")
 
 
 def test_a_command_that_will_not_end_in_time_is_named(standin, start):

@@ -140,6 +140,13 @@ $(MAINS:%.c=%): %: $(B)/%
 	@mv $@.new $@
 endif
 
+# --- agents for the pods ------------------------------------------------------
+
+include tools/agent.mk
+
+# It is carried by the server and sent to pods: no page is wasted.
+$(B)/mcp-sandbox-agent: LINK += -Wl,-z,noseparate-code
+
 # --- tests -------------------------------------------------------------------
 
 # A sanitizer needs what the confinement denies: these run without one.

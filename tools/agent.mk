@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#	make agent-arm64	build/agent/mcp-sandbox-agent-arm64, on any machine
+#	make agent-amd64	the same for amd64
+#	make agents		both: the server carries the two
+#
+# Read by the Makefile.  Both come from one source with one C library, made
+# here, so that they are the same on either machine.
+
+AGENT	:= mcp-sandbox-agent api api-files base64 buf error files http json jsonw \
+	   mono procs serve shell spool task turn utf8 \
+	   $(basename $(wildcard agent-*.c jobwire.c))
+AGENT_THIRD := sha256 platform_util
+AGENTS	:= amd64 arm64
+AGENT_T	:= build/agent-third-party
+AGENT_FLAGS = -std=c11 -D_GNU_SOURCE -Os $(WARN) $(HARDEN) -fPIE \
+	  -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables \
+	  -ffile-prefix-map=$(CURDIR)=. -iquote . $(THIRD) \
+	  -DVERSION='"$(VERSION)"'
+
+triple_amd64 := x86_64-linux-gnu
+triple_arm64 := aarch64-linux-gnu
+
+agents: $(AGENTS:%=agent-%)
+
+$(AGENTS:%=agent-%): agent-%: build/agent/mcp-sandbox-agent-%
+	@ls -l $<
+
+$(AGENT_T)/unpacked: tools/agent.lock | need-base
+	@mkdir -p $(@D)
+	@tools/fetch tools/agent.lock $(@D)
+
+$(AGENTS:%=build/agent/%/musl/lib/libc.a): build/agent/%/musl/lib/libc.a: \
+    $(AGENT_T)/unpacked
+	@tools/need cross_$*
+	@echo "  MUSL  $*"
+	@rm -rf build/agent/$*/musl-build && mkdir -p build/agent/$*/musl-build
+	@cd build/agent/$*/musl-build && { \
+	    $(CURDIR)/$(AGENT_T)/musl/configure --disable-shared \
+	    --enable-optimize=size --prefix=$(CURDIR)/build/agent/$*/musl \
+	    --target=$(triple_$*) CC=$(triple_$*)-gcc \
+	    CROSS_COMPILE=$(triple_$*)- && \
+	    $(MAKE) install-libs install-headers; } >log 2>&1 || \
+	    { tail -20 log; exit 1; }
+
+$(AGENTS:%=build/agent/mcp-sandbox-agent-%): build/agent/mcp-sandbox-agent-%: \
+    build/agent/%/musl/lib/libc.a \
+    $(AGENT:%=%.c) $(wildcard *.h) VERSION tools/agent.mk Makefile $(T)/unpacked
+	@echo "  AGENT $*"
+	@musl=build/agent/$*/musl cc=$(triple_$*)-gcc; \
+	    $$cc -nostdinc -isystem $$musl/include \
+	    -isystem $$($$cc -print-file-name=include) $(AGENT_FLAGS) \
+	    -nostdlib -static -Wl,-pie,--no-dynamic-linker,-z,text \
+	    -Wl,-z,relro,-z,now,-z,noexecstack,-z,noseparate-code \
+	    -Wl,--gc-sections,--build-id=none \
+	    -o $@.new $$musl/lib/rcrt1.o $$musl/lib/crti.o $(AGENT:%=%.c) \
+	    $(AGENT_THIRD:%=$(T)/mbedtls/library/%.c) \
+	    $$musl/lib/libc.a $$($$cc -print-libgcc-file-name) \
+	    $$musl/lib/crtn.o && $(triple_$*)-strip $@.new && mv $@.new $@
+
+.PHONY: agents $(AGENTS:%=agent-%)

@@ -93,6 +93,8 @@ class Api:
         self.access.demand(user, verb, target.kind, target.sub,
                            target.namespace, target.name)
         self.check_target(target)
+        if target.kind is kinds.TOKENS:
+            return json_response(self.access.known(request.json()), 201)
         if target.kind is kinds.REVIEWS:
             return json_response(self.access.review(user, request.json()),
                                  201)

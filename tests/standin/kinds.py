@@ -57,9 +57,12 @@ GATEWAYS = Kind("gateway.networking.k8s.io", "v1", "gateways", "Gateway",
                 custom=True, generation=True)
 REVIEWS = Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews",
                "SelfSubjectAccessReview", namespaced=False)
+TOKENS = Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview",
+              namespaced=False)
 
 ALL = [NAMESPACES, PODS, SECRETS, EVENTS, QUOTAS, SERVICES, CONFIGMAPS, PVCS,
-       JOBS, CLAIMS, TEMPLATES, POOLS, SANDBOXES, GATEWAYS, REVIEWS]
+       JOBS, CLAIMS, TEMPLATES, POOLS, SANDBOXES, GATEWAYS, REVIEWS,
+       TOKENS]
 BY_PATH = {(k.group, k.version, k.plural): k for k in ALL}
 STATUS_SUBRESOURCE = {CLAIMS, POOLS, SANDBOXES, GATEWAYS, PODS, JOBS,
                       NAMESPACES, QUOTAS}

@@ -75,10 +75,22 @@ def sandboxes(session):
                  stdin="shout this\n", **handle)
     session.call("Long output: beginning and end", run,
                  command="seq 1000000", max_output_chars=128, **handle)
-    session.call("Files stay between commands", run,
-                 command="echo kept > note.txt", **handle)
-    session.call("... and can be moved", run,
-                 command="mv note.txt moved.txt && cat moved.txt", **handle)
+    session.call("Write a file", "upload_file", path="in/a b.txt",
+                 content="kept between calls\n", **handle)
+    session.call("... add to it", "upload_file", path="in/a b.txt",
+                 content="and added to\n", offset=-1, **handle)
+    session.call("... move it", "move_file", path="in/a b.txt",
+                 to="moved.txt", **handle)
+    session.call("... read it", "download_file", path="moved.txt", **handle)
+    session.call("A command sees it too", run, command="cat moved.txt",
+                 **handle)
+    session.call("Bytes that are no text", "upload_file", path="raw",
+                 content="AAEC/w==", binary=True, **handle)
+    session.call("... come back as base64", "download_file", path="raw",
+                 **handle)
+    session.call("What is there", "list_files", path=".", **handle)
+    session.call("An hour more", "extend_sandbox",
+                 shutdown_after_seconds=3600, **handle)
     session.call("What is alive", "list_sandboxes", namespace="default")
     session.call("Delete it", "delete_sandbox", **handle)
     session.call("It is gone", "get_sandbox_status", **handle)

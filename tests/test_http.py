@@ -276,7 +276,7 @@ def test_connections_have_limits(serve):
     wait_for(lambda: server.ask(post(PING)).status == 200, "a free place")
     assert server.metric('connections_refused_total{limit="full"}') > 0
     by_source = serve("--max-per-source=1")
-    assert wait_for(lambda: take(by_source))
+    kept = [wait_for(lambda: take(by_source))]
     assert by_source.connect().answer().status == 503
 
 

@@ -9,7 +9,8 @@ from measure import (BINARY, MB, Row, ask, hello, kb, median, ms, p90, ping,
                      times)
 
 TITLE = "Start and protocol"
-RUNS, ROUND = 40, 5
+ROUNDS, ROUND = 8, 5
+SLOW_US = 500 * 1000
 
 
 def rows(bench):
@@ -23,11 +24,12 @@ def start(bench):
     """In turns, so that a loaded moment does not hit one of them only."""
     servers = [bench.ours, *bench.peers]
     found = {s.name: [] for s in servers}
-    for s in servers:
-        bench.probe.talk(s, [ping()])
-    for _ in range(RUNS // ROUND):
+    slow = {s.name for s in servers
+            if bench.probe.talk(s, [ping()])[0]["first_us"] > SLOW_US}
+    for _ in range(ROUNDS):
         for s in servers:
-            found[s.name] += bench.probe.talk(s, [ping()], ROUND)
+            found[s.name] += bench.probe.talk(
+                s, [ping()], 1 if s.name in slow else ROUND)
     first = {n: [r["first_us"] for r in v] for n, v in found.items()}
     cpu = {n: [r["cpu_us"] for r in v] for n, v in found.items()}
     mine = first.pop(bench.ours.name)
@@ -36,9 +38,9 @@ def start(bench):
               f"min {ms(min(mine))})",
               [f"{n}: {ms(median(v))} (p90 {ms(p90(v))}, min {ms(min(v))})"
                for n, v in first.items()],
-              "<= 1 ms", median(mine) <= 1000)
+              "<= 1 ms" + bench.judged, bench.judge(mine) <= 1000)
     for name, values in first.items():
-        ratio = median(values) / median(mine)
+        ratio = bench.judge(values) / bench.judge(mine)
         goal = name.startswith("Go ")
         yield Row(f"sooner than {name}",
                   f"{times(median(values), median(mine))} (of minima "
@@ -51,7 +53,7 @@ def start(bench):
     mine = idle.pop(bench.ours.name)
     private = median([r["private_kb"] for r in found[bench.ours.name]])
     yield Row("idle memory after the first reply",
-              f"{kb(round(mine))}, {kb(round(private))} of it not the program file's",
+              f"{kb(round(mine))}, {kb(round(private))} of it no file",
               [f"{n}: {kb(round(v))}" for n, v in idle.items()],
               "<= 1 MB", mine * 1024 <= MB)
 
@@ -86,7 +88,7 @@ def speed(bench):
     for window in (1, 16):
         rate = {}
         for s in (bench.ours, *bench.peers):
-            n = 5000 if s is bench.ours else 500
+            n = 5000 if s is bench.ours else 200
             script = hello() + [ask(i, "tools/list") for i in range(n)]
             rate[s.name] = max(
                 n * 1e6 / r["all_us"] for r in

@@ -14,6 +14,9 @@ import pytest
 from program import BINARY, ROOT, clean_environment
 
 UNITS = os.path.join(ROOT, "systemd")
+NAMES = ["mcp-sandbox.socket", "mcp-sandbox@.service",
+         "mcp-sandbox-http.socket", "mcp-sandbox-http@.service"]
+SERVICES = [n for n in NAMES if n.endswith(".service")]
 
 pytestmark = pytest.mark.skipif(
     shutil.which("systemd-socket-activate") is None,
@@ -23,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def units(tmp_path):
     """The units as installed, with a program that surely exists."""
-    for name in ("mcp-sandbox.socket", "mcp-sandbox@.service"):
+    for name in NAMES:
         with open(os.path.join(UNITS, name), encoding="utf-8") as f:
             text = f.read()
         (tmp_path / name).write_text(
@@ -37,8 +40,7 @@ def analyze(*args):
 
 
 def test_verify_has_nothing_to_say(units):
-    done = analyze("verify", "--man=no", f"{units}/mcp-sandbox.socket",
-                   f"{units}/mcp-sandbox@.service")
+    done = analyze("verify", "--man=no", *(f"{units}/{n}" for n in NAMES))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -49,9 +51,10 @@ def test_verify_would_see_a_mistake(units):
     assert "NoSuchDirective" in done.stderr
 
 
-def test_exposure_is_low(units):
+@pytest.mark.parametrize("service", SERVICES)
+def test_exposure_is_low(units, service):
     done = analyze("security", "--offline=true", "--threshold=15",
-                   f"{units}/mcp-sandbox@.service")
+                   f"{units}/{service}")
     assert done.returncode == 0, done.stdout
 
 

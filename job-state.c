@@ -59,6 +59,7 @@ waiting(struct job_pod *p, const char *name, struct json c)
 		because(p, "image_error", text);
 	} else if (strcmp(reason, "PodInitializing") != 0 &&
 	    strcmp(reason, "ContainerCreating") != 0) {
+		p->pull_failed |= strcmp(reason, "ErrImagePull") == 0;
 		(void)snprintf(p->message, sizeof(p->message), "%s: %s", reason,
 		    message);
 	}
@@ -99,6 +100,9 @@ container(struct job_pod *p, struct json c)
 
 	if (!main_one && json_is(json_get(c, "name"), "reader"))
 		p->reader_runs = json_type(json_path(c, "state.running")) ==
+		    JSON_OBJECT;
+	if (main_one)
+		p->main_runs = json_type(json_path(c, "state.running")) ==
 		    JSON_OBJECT;
 	if (json_type(ended) != JSON_OBJECT) {
 		waiting(p, main_one ? "main" : "reader", c);

@@ -17,12 +17,13 @@ struct job_pod {
 	char name[254];
 	bool deleting;
 	bool inject_runs, inject_done;	/* done: it ended well */
-	bool reader_runs;
+	bool reader_runs, main_runs;
 	bool main_ended;
 	long exit_code;			/* of main */
 	bool oom;			/* main was killed for its memory */
 	bool over;			/* nothing runs in it any more */
 	bool broken;			/* it gets no further by itself */
+	bool pull_failed;		/* once; it may work the next time */
 	char reason[24], message[400];
 	const char *log_of;		/* container whose log says more */
 };

@@ -27,6 +27,7 @@ enum {
 	SUBMIT_MS = 50 * 1000,		/* a client waits for its answer */
 	VERIFY_MS = 150,
 	DEAD_MS = 6000,
+	PULL_MS = 4000,			/* a pull may fail once and then work */
 	TRIES = 5,
 	COLLECT_S = 90,			/* beyond the command's own time */
 	ROOM = LIMIT_REPLY - LIMIT_REPLY / 8,
@@ -593,6 +594,15 @@ judged(struct call *c, struct error *err)
 	return finished(c, err);
 }
 
+/* Is it known why the runner was killed, or told to go? */
+static bool
+pod_said(const struct jobflow *f)
+{
+	return f->pod.broken || f->pod.over || f->pod.deleting ||
+	    f->pod_gone || (f->pod.main_ended && strcmp(f->result.state,
+	    "dead") == 0);
+}
+
 /* All that the runner had to say is here. */
 static enum step
 collected(struct call *c, struct error *err)
@@ -602,15 +612,16 @@ collected(struct call *c, struct error *err)
 
 	if (f->path[0] != '\0')
 		return finished(c, err);
-	if (strcmp(state, "ended") == 0)
-		return judged(c, err);
-	if (strcmp(state, "dead") == 0) {
+	if (strcmp(state, "dead") == 0 || strcmp(f->result.why,
+	    "terminated") == 0) {
 		/* The pod will say why, in a moment. */
-		if (f->pod.main_ended || f->pod.broken || f->pod_gone)
+		if (pod_said(f))
 			return judged(c, err);
 		f->dead_until_ms = mono_ms() + DEAD_MS;
 		return STEP_WAIT;
 	}
+	if (strcmp(state, "ended") == 0)
+		return judged(c, err);
 	if (f->mode == FLOW_FETCH)
 		return not_yet(c, err);
 	/* It should have ended long ago. */
@@ -675,8 +686,7 @@ look_at_pod(struct call *c, struct error *err)
 	if (f->look != NULL)
 		return STEP_WAIT;
 	if (f->dead_until_ms != 0)
-		return p->main_ended || p->broken || p->over ?
-		    judged(c, err) : STEP_WAIT;
+		return pod_said(f) ? judged(c, err) : STEP_WAIT;
 	if (f->collect != NULL)
 		return STEP_WAIT;
 	if (p->broken && p->log_of != NULL)
@@ -691,7 +701,8 @@ look_at_pod(struct call *c, struct error *err)
 	if (p->inject_runs && !f->injected && f->inject == NULL &&
 	    (f->mode == FLOW_RUN || f->mode == FLOW_SUBMIT))
 		return inject(c, err);
-	if (p->reader_runs && f->mode != FLOW_SUBMIT)
+	if (p->reader_runs && (p->main_runs || p->main_ended) &&
+	    f->mode != FLOW_SUBMIT)
 		return f->path[0] != '\0' ? range(c, err) : collect(c, err);
 	if (p->over || p->deleting)
 		return failed(c, "deleted", p->over ? "its result is no longer "
@@ -720,6 +731,10 @@ seen(struct call *c, const struct event *ev, struct error *err)
 	f->pod_seen = true;
 	job_pod_read(&f->pod, ev->object, (long)time(NULL),
 	    env->config->unschedulable_s);
+	if (!f->pod.pull_failed)
+		f->pull_ms = 0;
+	else if (f->pull_ms == 0)
+		f->pull_ms = mono_ms();
 	if (strcmp(ev->verb, "DELETED") == 0) {
 		f->pod_gone = true;
 		if (f->dead_until_ms != 0)
@@ -792,10 +807,11 @@ tick(struct call *c, struct error *err)
 			return failed(c, "deleted", f->object.message, err);
 		return ask_events(c, err);
 	}
+	if (f->pull_ms != 0 && now - f->pull_ms >= PULL_MS)
+		return failed(c, "image_error", f->pod.message, err);
 	if (f->mode == FLOW_FETCH && f->wait_until_ms - now < LOOK_MS)
 		call_timer(c, f->wait_until_ms - now);
-	if (!f->pod.reader_runs && f->mode != FLOW_FETCH &&
-	    now >= f->start_until_ms)
+	if (f->mode != FLOW_FETCH && now >= f->start_until_ms)
 		return failed(c, strstr(f->pod.message, "nodes are available")
 		    != NULL ? "unschedulable" : "image_error",
 		    f->pod.message[0] != '\0' ? f->pod.message :

@@ -71,6 +71,7 @@ struct jobflow {
 	long offset, limit;
 	long wait_until_ms;		/* fetch: answer "running" then */
 	long start_until_ms, queue_until_ms;
+	long pull_ms;			/* since when a pull has failed; 0 */
 	long dead_until_ms;		/* for the pod to say why it died */
 	struct job_object object;	/* fetch, cancel */
 	struct job_pod pod;

@@ -100,7 +100,7 @@ write_one(struct jsonw *w, const struct one *o)
 {
 	const struct job_pod *p = &o->pod;
 	const char *status = !o->has_pod || p->name[0] == '\0' ? "starting" :
-	    p->main_ended ? "done" : p->reader_runs ? "running" : "starting";
+	    p->main_ended ? "done" : p->main_runs ? "running" : "starting";
 
 	if (o->job.note[0] != '\0' || p->broken || (o->job.finished &&
 	    !p->main_ended))

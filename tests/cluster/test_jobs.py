@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on a real Kubernetes: every status provoked for real, and every server
+but the last may be killed.  The server has a service account with the rights
+of the manual, in a namespace that takes only pods of the restricted level."""
+
+import base64
+import concurrent.futures
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kube
+from support import eventually
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+
+from program import Program, clean_environment                 # noqa: E402
+
+IMAGE = "localhost/busybox:1"
+ACCOUNT = os.path.join(kube.STATE, "mcp.kubeconfig")
+KUBECTL = [os.path.join(kube.STATE, "bin", "kubectl"), "--kubeconfig",
+           os.path.join(kube.STATE, "admin.kubeconfig")]
+
+
+def kubectl(*args, **how):
+    done = subprocess.run([*KUBECTL, *args], capture_output=True, text=True,
+                          **how)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects(kind, namespace="jobs"):
+    return json.loads(kubectl("-n", namespace, "get", kind, "-o",
+                              "json"))["items"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rights():
+    kubectl("apply", "-f", os.path.join(HERE, "jobs-rights.yaml"))
+    kubectl("-n", "jobs", "delete", "jobs", "--all", "--wait=false")
+    eventually("an empty namespace", lambda: not objects("pods"))
+    yield
+    for namespace in ("jobs", "jobs-quota", "jobs-limits"):
+        kubectl("-n", namespace, "delete", "jobs", "--all", "--wait=false")
+
+
+@pytest.fixture
+def start():
+    running = []
+
+    def begin(account=ACCOUNT, **env):
+        settings = {"KUBECONFIG": account, "MCP_K8S_NAMESPACE": "jobs",
+                    "MCP_K8S_ALLOWED_IMAGES": f"{IMAGE},localhost/none:1",
+                    "MCP_K8S_SIDECAR_IMAGE": IMAGE,
+                    "MCP_K8S_DEFAULT_CPU": "20m",
+                    "MCP_K8S_DEFAULT_MEMORY": "16Mi",
+                    "MCP_SANDBOX_UNSCHEDULABLE_AFTER": "2", **env}
+        running.append(Program(env=clean_environment(**settings)))
+        return running[-1]
+
+    yield begin
+    for program in running:
+        program.dispose()
+
+
+@pytest.fixture
+def server(start):
+    return start()
+
+
+def arguments(script, **more):
+    return {"image": IMAGE, "command": ["sh", "-c", script], **more}
+
+
+def run(server, script, **more):
+    r = server.tool("run_job", arguments(script, **more), timeout=240)
+    assert not r["isError"], r
+    return r["structuredContent"]
+
+
+def submit(server, script, **more):
+    r = server.tool("submit_job", arguments(script, **more), timeout=90)
+    assert not r["isError"], r
+    return r["structuredContent"]["job_token"]
+
+
+def ask(server, tool, **args):
+    r = server.tool(tool, args, timeout=150)
+    assert not r["isError"], r
+    return r["structuredContent"]
+
+
+def fetch(server, token, wait_s=60):
+    r = ask(server, "fetch_job", job_token=token, wait_s=wait_s)
+    assert r["status"] == "done", r
+    return r["result"]
+
+
+def outcome(result):
+    return result["status"], result["reason"], result["exit_code"]
+
+
+def test_a_command_ends_and_nothing_is_left(server):
+    r = run(server, "echo out; echo err >&2; cat d/in >o.txt; id -u; exit 3",
+            files=[{"path": "d/in", "content_b64": base64.b64encode(
+                b"data").decode()}])
+    assert outcome(r) == ("failed", "", 3)
+    assert (r["stdout"], r["stderr"]) == ("out\n1000\n", "err\n")
+    assert [(a["name"], a["content_b64"]) for a in r["artifacts"]] == [
+        ("o.txt", base64.b64encode(b"data").decode())]
+    eventually("no job", lambda: not objects("jobs"))
+    eventually("no pod", lambda: not objects("pods"))
+
+
+def test_a_timeout_returns_what_there_is(server):
+    r = run(server, "echo partial; echo f >f; sleep 60 & sleep 60",
+            timeout_s=1)
+    assert outcome(r) == ("timeout", "", -1)
+    assert r["stdout"] == "partial\n"
+    assert [a["name"] for a in r["artifacts"]] == ["f"]
+    assert 900 < r["duration_ms"] < 6000
+
+
+def test_a_fast_job_never_loses_a_line(server):
+    for i in range(12):
+        r = run(server, f"echo line {i}; echo e{i} >&2")
+        assert outcome(r) == ("succeeded", "", 0)
+        assert (r["stdout"], r["stderr"]) == (f"line {i}\n", f"e{i}\n")
+
+
+def test_out_of_memory_is_named(server):
+    r = run(server, "echo before; exec tail /dev/zero",
+            limits={"memory": "30Mi"})
+    assert outcome(r) == ("failed", "oom_killed", 137)
+    assert r["stdout"] == "before\n"
+
+
+def test_no_such_image_is_an_answer_in_seconds(server):
+    begin = time.monotonic()
+    r = ask(server, "run_job", image="localhost/none:1", command=["x"])
+    assert outcome(r) == ("error", "image_error", -1)
+    assert "localhost/none:1" in r["message"]
+    assert time.monotonic() - begin < 45
+
+
+def test_no_such_program(server):
+    r = ask(server, "run_job", image=IMAGE, command=["/no/such"])
+    assert outcome(r) == ("failed", "", 127)
+    assert "/no/such" in r["stderr"]
+
+
+def test_no_node_takes_it(start):
+    r = run(start(MCP_SANDBOX_JOB_NODE_SELECTOR="no=node"), "true")
+    assert outcome(r) == ("error", "unschedulable", -1)
+    assert "nodes are available" in r["message"]
+
+
+def test_a_quota_says_so(start):
+    r = run(start(MCP_K8S_NAMESPACE="jobs-quota"), "true")
+    assert outcome(r) == ("error", "quota", -1)
+    assert "exceeded quota" in r["message"]
+
+
+def test_a_limit_range_says_so(start):
+    r = run(start(MCP_K8S_NAMESPACE="jobs-limits"), "true",
+            limits={"memory": "100Mi"})
+    assert outcome(r) == ("error", "quota", -1)
+    assert "maximum memory usage" in r["message"]
+
+
+def test_without_rights_nothing_is_made(start):
+    server = start(os.path.join(kube.STATE, "outsider.kubeconfig"))
+    r = server.tool("run_job", arguments("true"), timeout=60)
+    assert r["isError"]
+    assert "cannot list resource" in r["content"][0]["text"]
+
+
+def test_eviction_is_named(start):
+    """The namespace lets a container write 10 MiB; the kubelet looks at a
+    volume every minute."""
+    r = run(start(MCP_K8S_NAMESPACE="jobs-limits"),
+            "head -c 100000000 /dev/zero >big; sleep 170", timeout_s=170)
+    assert outcome(r) == ("error", "evicted", -1)
+    assert "ephemeral" in r["message"]
+
+
+def test_a_deleted_pod_gives_its_last_words(server):
+    before = {p["metadata"]["name"] for p in objects("pods")}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        future = pool.submit(run, server, "echo words; sleep 60")
+
+        def running():
+            return [p["metadata"]["name"] for p in objects("pods") if any(
+                "running" in c["state"] and c["name"] == "reader"
+                for c in p["status"].get("containerStatuses", []))
+                and p["metadata"]["name"] not in before]
+        pod = eventually("a pod", running)[0]
+        time.sleep(1.5)
+        kubectl("-n", "jobs", "delete", "pod", pod, "--wait=false")
+        r = future.result()
+    assert outcome(r) == ("error", "deleted", -1)
+    assert r["stdout"] == "words\n"
+
+
+def test_another_server_goes_on(start):
+    first = start()
+    token = submit(first, "echo one; sleep 2; echo two; echo f >f")
+    first.kill()
+    second, third = start(), start()
+    early = ask(second, "fetch_job", job_token=token)
+    assert early["status"] == "running"
+    r = fetch(third, token)
+    assert outcome(r) == ("succeeded", "", 0)
+    assert r["stdout"] == "one\ntwo\n"
+    assert fetch(second, token) == r
+    ask(third, "cancel_job", job_token=token)
+    eventually("no job", lambda: not [
+        j for j in objects("jobs") if j["metadata"]["name"] == token])
+    gone = second.tool("fetch_job", {"job_token": token})
+    assert gone["isError"] and "submit" in gone["content"][0]["text"]
+
+
+def test_cancel_leaves_no_pod(server):
+    token = submit(server, "echo a; echo b >f; sleep 60")
+    time.sleep(2)
+    r = ask(server, "cancel_job", job_token=token)
+    assert r["status"] == "cancelled"
+    assert outcome(r["result"]) == ("error", "cancelled", -1)
+    assert r["result"]["stdout"] == "a\n"
+    assert [a["name"] for a in r["result"]["artifacts"]] == ["f"]
+    assert not [p for p in objects("pods") if token in p["metadata"]["name"]]
+
+
+def test_a_cancelled_call_leaves_nothing(server):
+    id = server.request("tools/call", {"name": "run_job", "arguments":
+                                       arguments("sleep 60")})
+    eventually("a pod", lambda: objects("pods"))
+    server.cancel(id)
+    eventually("no job", lambda: not objects("jobs"))
+    eventually("no pod", lambda: not objects("pods"))
+
+
+def test_the_end_of_the_input_deletes_what_runs(start):
+    server = start()
+    server.request("tools/call", {"name": "run_job", "arguments":
+                                  arguments("sleep 60")})
+    eventually("a pod", lambda: objects("pods"))
+    server.close()
+    eventually("no pod", lambda: not objects("pods"))
+
+
+def test_output_is_whole_whatever_the_log_keeps(server):
+    """30 MB, of which the first MiB is inline and all of it can be read."""
+    token = submit(server, "yes 0123456789abcde | head -c 30000000")
+    r = fetch(server, token)
+    assert outcome(r) == ("succeeded", "", 0)
+    assert len(r["stdout"]) == 1 << 20 and r["truncated"]["stdout"]
+    part = ask(server, "fetch_job", job_token=token, stream="stdout",
+               offset=29999984, length=100)
+    assert part["size"] == 30000000
+    assert base64.b64decode(part["content_b64"]) == b"0123456789abcde\n"
+    ask(server, "cancel_job", job_token=token)
+
+
+def test_a_file_of_100_mb_is_read_in_ranges(server):
+    token = submit(server, "head -c 104857600 /dev/zero >big; echo x >small",
+                   timeout_s=60, limits={"memory": "256Mi"})
+    r = fetch(server, token)
+    big, small = r["artifacts"]
+    assert (big["name"], big["size"], big["truncated"]) == (
+        "big", 104857600, True)
+    assert big["sha256"] == hashlib.sha256(bytes(104857600)).hexdigest()
+    assert (small["name"], small["content_b64"]) == ("small", "")
+    assert r["truncated"]["artifacts"]
+    part = ask(server, "fetch_job", job_token=token, path="small")
+    assert base64.b64decode(part["content_b64"]) == b"x\n"
+    part = ask(server, "fetch_job", job_token=token, path="big",
+               offset=104857000, length=1048576)
+    assert base64.b64decode(part["content_b64"]) == bytes(600)
+    ask(server, "cancel_job", job_token=token)
+
+
+def test_a_missing_cache_stops_the_start(start):
+    server = start(MCP_K8S_CACHE_PVC="nowhere",
+                   MCP_K8S_CACHE_MOUNT_PATH="/cache")
+    assert server.wait(20) == 78
+    assert "'nowhere'" in server.stderr
+
+
+def test_the_limit_holds_over_servers(start):
+    servers = [start(MCP_K8S_MAX_CONCURRENT="3") for _ in range(3)]
+    most = 0
+    with concurrent.futures.ThreadPoolExecutor(9) as pool:
+        ids = [(s, s.request("tools/call", {
+            "name": "run_job", "arguments": arguments(
+                "sleep 2; echo done", timeout_s=60)}))
+            for s in servers for _ in range(3)]
+        futures = [pool.submit(lambda s=s: [
+            s.reply(i, 120) for t, i in ids if t is s]) for s in servers]
+        while not all(f.done() for f in futures):
+            now = 0
+            for pod in objects("pods"):
+                for c in pod["status"].get("containerStatuses", []):
+                    now += c["name"] == "main" and "running" in c["state"]
+            most = max(most, now)
+            time.sleep(0.1)
+        results = [r for f in futures for r in f.result()]
+    assert len(results) == 9
+    for r in results:
+        assert r["result"]["structuredContent"]["stdout"] == "done\n"
+    assert most <= 3
+
+
+def test_over_the_limit_submit_is_refused(start):
+    server = start(MCP_K8S_MAX_CONCURRENT="1")
+    token = submit(server, "sleep 60")
+    r = server.tool("submit_job", arguments("true"), timeout=60)
+    assert r["isError"] and "1 jobs are running" in r["content"][0]["text"]
+    ask(server, "cancel_job", job_token=token)

@@ -549,9 +549,11 @@ main(int argc, char *argv[])
 			return r == 0 ? 0 : fail(&s, EXIT_OS, &error);
 		alarm(LIMIT_SETUP_MS / 1000);
 	}
-	if (cluster_open(&s, &error) == -1)
+	if (cluster_open(&s, &error) == -1) {
+		server_close(&s);
 		return fail(&s, error.code == ERR_CONFIG ? EXIT_CONFIG :
 		    EXIT_CLUSTER, &error);
+	}
 	alarm(0);
 	/* 6. From here on nothing can be opened, started or become. */
 	if (confine(&s, &error) == -1)

@@ -310,6 +310,7 @@ def test_waiting_for_the_end_costs_no_processor(standin, server):
 
 
 def test_a_client_that_stops_reading_does_not_keep_it_alive(server):
+    server.ask("ping", modern=False)
     with stopped_reading(server):
         for n in range(40):
             server.request("tools/list", id=n)

@@ -23,6 +23,7 @@ import asyncio
 import base64
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -235,7 +236,7 @@ class Kubelet:
                                     run, pod, "initContainers"))
                 return
         await run.start_runtime(run.runtime_kind(pod), self.faults)
-        work = [asyncio.ensure_future(self.run_container(run, c))
+        work = [asyncio.ensure_future(self.work(run, pod, c))
                 for c in pod["spec"]["containers"]
                 if c.get("command") or c.get("args")
                 or "test/agent" in run.notes]
@@ -274,10 +275,18 @@ class Kubelet:
                                           ready and code is None))
         return found
 
+    async def work(self, run, pod, container):
+        """One of several: the pod's status tells when it ends."""
+        code = await self.run_container(run, container)
+        if len(pod["spec"]["containers"]) > 1 and not run.stopping:
+            self.set_status(run, containerStatuses=self.states(
+                run, pod, "containers", True))
+        return code
+
     async def run_container(self, run, container):
         env = dict(run.env)
         for e in container.get("env", []):
-            env[e["name"]] = run.moved(self.value(run, e))
+            env[e["name"]] = run.moved(expanded(self.value(run, e), env))
         if 8090 not in run.ports:
             with socket.socket() as s:
                 s.bind(("127.0.0.1", 0))
@@ -285,8 +294,8 @@ class Kubelet:
         env["MCP_SANDBOX_PORT"] = str(run.ports[8090])
         folder = run.dir + container.get("workingDir", "")
         os.makedirs(folder, exist_ok=True)
-        argv = [run.moved(a) for a in container.get("command", [])
-                + container.get("args", [])] or [run.notes["test/agent"]]
+        argv = [run.moved(expanded(a, env)) for a in
+                container.get("command", []) + container.get("args", [])] or [run.notes["test/agent"]]
         with open(self.log_path(run, container["name"]), "wb") as log:
             try:
                 child = subprocess.Popen(
@@ -374,6 +383,12 @@ class Kubelet:
             if over:
                 return
             await asyncio.sleep(0.02)
+
+
+def expanded(text, env):
+    """$(NAME) is a variable's value, $$ a dollar, as a kubelet has it."""
+    return re.sub(r"\$(?:\$|\(([A-Za-z_][\w.-]*)\))", lambda m: "$" if
+                  m[1] is None else env.get(m[1], m[0]), text)
 
 
 def container_status(container, state, ready=False):

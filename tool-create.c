@@ -29,7 +29,7 @@
 #include "tools-sandbox.h"
 #include "watch.h"
 
-enum { LOOK_MS = 1500, READY_MAX_S = 86400 };
+enum { LOOK_MS = 1500, READY_MAX_S = 86400, LABELS_MAX = 64 };
 
 enum create_state {
 	CREATE_POOL,		/* is there such a pool? */
@@ -66,12 +66,12 @@ static const struct arg args[] = {
 	{ "shutdown_after_seconds", ARG_INT, ARG_NULL, 0, 0, "300", .help =
 	    "null: never." },
 	{ "pod_labels", ARG_MAP, ARG_NULL, 0, 0, "null", .help =
-	    "Keys need an allowed domain (sandbox.users.io/...)." },
+	    "sandbox.users.io/KEY" },
 	{ "pod_annotations", ARG_MAP, ARG_NULL, 0, 0, "null", .help = NULL },
-	{ "name", ARG_STRING, ARG_NULL, 1, 63, "null", .help =
-	    "Handle to use; if it is yours already, it is returned." },
-	{ "env", ARG_MAP, ARG_NULL, 0, LIMIT_ENV, "null", .help =
-	    "Needs a new pod and a template that allows it." },
+	{ "name", ARG_STRING, ARG_NULL | ARG_TERSE, 1, 63, NULL, .help =
+	    "A handle to make, or yours to return." },
+	{ "env", ARG_MAP, ARG_NULL | ARG_TERSE, 0, LIMIT_ENV, NULL, .help =
+	    "If the template allows it." },
 	{ NULL }
 };
 
@@ -88,6 +88,9 @@ check_labels(const char *what, struct json map, struct error *err)
 	char key[400], value[80], where[80];
 	struct json m;
 
+	if (json_count(map) > LABELS_MAX)
+		return error_set(err, ERR_INPUT, "%s: at most %d members",
+		    what, LABELS_MAX);
 	for (m = json_first(map); json_type(m) != JSON_NONE; m = json_next(m)) {
 		if (!json_str(json_key(m), key, sizeof(key)))
 			return error_set(err, ERR_INPUT, "%s: a key is longer "
@@ -723,8 +726,7 @@ create_release(struct call *c)
 const struct tool tool_create_sandbox = {
 	.name = "create_sandbox",
 	.title = "Create sandbox",
-	.help = "Take a fresh sandbox from a warm pool, wait until it is ready "
-	    "and return its handle.",
+	.help = "Take a sandbox from a warm pool and wait until it is ready.",
 	.family = "agent-sandbox",
 	.args = args,
 	.out = out,

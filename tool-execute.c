@@ -30,17 +30,18 @@ struct execute {
 
 static const struct arg args[] = {
 	HANDLE_ARGS,
-	{ "command", ARG_STRING, ARG_REQUIRED, 0, LIMIT_COMMAND, .help =
-	    "For /bin/sh -c." },
+	{ "command", ARG_STRING, ARG_REQUIRED | ARG_TERSE, 0, LIMIT_COMMAND,
+	    .help = NULL },
 	{ "timeout", ARG_INT, ARG_ABOVE, 0, 600, "60", .help =
-	    "Seconds, then all it started is ended." },
+	    "Seconds; then all of it is ended." },
 	{ "max_output_chars", ARG_INT, 0, 128, LIMIT_OUTPUT_CHARS, "30000",
-	    .help = "Of stdout and stderr together; of more, the beginning and "
-	    "the end." },
-	{ "stdin", ARG_STRING, ARG_NULL, 0, LIMIT_STDIN, "null", .help =
-	    NULL },
-	{ "env", ARG_MAP, ARG_NULL, 0, LIMIT_ENV, "null", .help = NULL },
-	{ "cwd", ARG_STRING, ARG_NULL, 1, 4096, "null", .help = NULL },
+	    .help = "Of more: beginning and end." },
+	{ "stdin", ARG_STRING, ARG_NULL | ARG_TERSE, 0, LIMIT_STDIN, NULL,
+	    .help = NULL },
+	{ "env", ARG_MAP, ARG_NULL | ARG_TERSE, 0, LIMIT_ENV, NULL,
+	    .help = NULL },
+	{ "cwd", ARG_STRING, ARG_NULL | ARG_TERSE, 1, 4096, NULL,
+	    .help = NULL },
 	{ NULL }
 };
 
@@ -291,9 +292,8 @@ execute_release(struct call *c)
 const struct tool tool_execute_command = {
 	.name = "execute_command",
 	.title = "Execute command",
-	.help = "Run a shell command in a sandbox: its exit code and output. "
-	    "Every call is a new shell; files stay. Redirect the output of a "
-	    "background program to a file.",
+	.help = "Run a shell command in a sandbox. Every call is a new shell; "
+	    "files stay. Redirect a background program's output to a file.",
 	.family = "agent-sandbox",
 	.args = args,
 	.out = out,

@@ -162,9 +162,8 @@ static const struct arg upload_args[] = {
 	{ "content", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "content is base64." },
-	{ "offset", ARG_INT, ARG_NULL, -1, INT64_MAX, "null", .help =
-	    "Where to write into the file that is there; -1: at its end; "
-	    "null: replace it." },
+	{ "offset", ARG_INT, ARG_NULL | ARG_TERSE, -1, INT64_MAX, NULL,
+	    .help = "Write into the file there; -1: at its end." },
 	TIMEOUT_ARG,
 	{ NULL }
 };
@@ -236,9 +235,8 @@ upload_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_upload_file = {
 	.name = "upload_file", .title = "Write file",
-	.help = "Write a file in a sandbox, a large one in pieces. It is put "
-	    "in place when it has arrived whole; verified says what was "
-	    "compared there.",
+	.help = "Write a file in a sandbox, whole or not at all; large ones in "
+	    "pieces.",
 	.args = upload_args, .out = upload_out, .hints = HINT_DESTRUCTIVE,
 	.start = upload_start, .next = upload_next, FILE_ROW
 };
@@ -251,7 +249,8 @@ static const struct arg download_args[] = {
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "Not given: see encoding." },
 	{ "offset", ARG_INT, 0, 0, INT64_MAX, "0", .help = NULL },
-	{ "length", ARG_INT, ARG_NULL, 1, LIMIT_DOWNLOAD, "null", .help = NULL },
+	{ "length", ARG_INT, ARG_NULL | ARG_TERSE, 1, LIMIT_DOWNLOAD, NULL,
+	    .help = NULL },
 	TIMEOUT_ARG,
 	{ NULL }
 };
@@ -382,8 +381,8 @@ download_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_download_file = {
 	.name = "download_file", .title = "Read file",
-	.help = "Read a file of a sandbox or a range of its bytes, as text or "
-	    "base64. size is the whole file's.",
+	.help = "Read a file of a sandbox, or a range of its bytes; size is "
+	    "the whole file's.",
 	.args = download_args, .out = download_out,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.start = download_start, .next = download_next, FILE_ROW
@@ -478,7 +477,7 @@ list_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_list_files = {
 	.name = "list_files", .title = "List files",
-	.help = "List a directory of a sandbox.",
+	.help = "List a directory.",
 	.args = list_args, .out = list_out,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.start = list_start, .next = list_next, FILE_ROW
@@ -519,7 +518,7 @@ exists_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_file_exists = {
 	.name = "file_exists", .title = "File exists",
-	.help = "Is there such a path in a sandbox?",
+	.help = "Is there such a path?",
 	.args = path_args, .out = exists_out,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.start = exists_start, .next = exists_next, FILE_ROW
@@ -529,7 +528,7 @@ const struct tool tool_file_exists = {
 
 static const struct arg stat_args[] = {
 	HANDLE_ARGS, PATH_ARG(NULL),
-	{ "sha256", ARG_BOOL, 0, 0, 0, "false", .help = NULL },
+	{ "sha256", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }
 };
 
@@ -569,7 +568,7 @@ stat_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_stat_file = {
 	.name = "stat_file", .title = "File status",
-	.help = "Type, size, mode and time of a path in a sandbox.",
+	.help = "Type, size, mode, time.",
 	.args = stat_args,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.start = stat_start, .next = stat_next, FILE_ROW
@@ -579,7 +578,7 @@ const struct tool tool_stat_file = {
 
 static const struct arg delete_args[] = {
 	HANDLE_ARGS, PATH_ARG(NULL),
-	{ "recursive", ARG_BOOL, 0, 0, 0, "false", .help = NULL },
+	{ "recursive", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }
 };
 
@@ -602,7 +601,7 @@ delete_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_delete_file = {
 	.name = "delete_file", .title = "Delete file",
-	.help = "Delete a file or directory of a sandbox.",
+	.help = "Delete a file or directory.",
 	.args = delete_args, .hints = HINT_DESTRUCTIVE,
 	.start = delete_start, .next = delete_next, FILE_ROW
 };
@@ -612,7 +611,7 @@ const struct tool tool_delete_file = {
 static const struct arg move_args[] = {
 	HANDLE_ARGS, PATH_ARG(NULL),
 	{ "to", ARG_STRING, ARG_REQUIRED, .help = NULL },
-	{ "overwrite", ARG_BOOL, 0, 0, 0, "false", .help = NULL },
+	{ "overwrite", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }
 };
 
@@ -638,7 +637,7 @@ move_next(struct call *c, const struct event *ev, struct error *err)
 
 const struct tool tool_move_file = {
 	.name = "move_file", .title = "Move file",
-	.help = "Rename a file or directory of a sandbox.",
+	.help = "Rename a file or directory.",
 	.args = move_args, .hints = HINT_DESTRUCTIVE,
 	.start = move_start, .next = move_next, FILE_ROW
 };

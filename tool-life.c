@@ -21,7 +21,7 @@
 #include "tools-sandbox.h"
 #include "watch.h"
 
-enum { SLACK_MS = 60 * 1000 };
+enum { SLACK_MS = 60 * 1000, TIMEOUT_MAX_S = 600 };
 
 static enum step
 no_memory(struct error *err)
@@ -40,8 +40,8 @@ struct extend {
 
 static const struct arg extend_args[] = {
 	HANDLE_ARGS,
-	{ "shutdown_after_seconds", ARG_INT, ARG_NULL | ARG_ABOVE, 0, 0, "300",
-	    .help = "From now on; null: never." },
+	{ "shutdown_after_seconds", ARG_INT, ARG_NULL | ARG_ABOVE | ARG_TERSE,
+	    0, 0, "300", .help = "null: never." },
 	{ NULL }
 };
 
@@ -154,7 +154,7 @@ extend_release(struct call *c)
 
 const struct tool tool_extend_sandbox = {
 	.name = "extend_sandbox", .title = "Extend sandbox",
-	.help = "Set anew when a sandbox ends by itself.",
+	.help = "Set anew when a sandbox ends.",
 	.family = "agent-sandbox", .args = extend_args,
 	.hints = HINT_IDEMPOTENT, .size = sizeof(struct extend),
 	.start = extend_start, .next = extend_next, .release = extend_release,
@@ -173,7 +173,7 @@ struct mode {
 
 static const struct arg mode_args[] = {
 	HANDLE_ARGS,
-	{ "timeout", ARG_INT, ARG_ABOVE, 0, 600, "180", .help = NULL },
+	{ "timeout", ARG_INT, ARG_ABOVE, 0, 0, "180", .help = NULL },
 	{ NULL }
 };
 
@@ -184,6 +184,8 @@ mode_start(struct call *c, struct json args, struct error *err)
 
 	m->suspend = c->tool == &tool_suspend_sandbox;
 	m->timeout_s = tools_int(c->tool, args, "timeout");
+	if (m->timeout_s > TIMEOUT_MAX_S)
+		m->timeout_s = TIMEOUT_MAX_S;
 	call_deadline(c, m->timeout_s * 1000 + SLACK_MS);
 	return handle_start(c, args, &m->h, err) == -1 ? STEP_FAIL : STEP_WAIT;
 }
@@ -439,7 +441,7 @@ pools_release(struct call *c)
 
 const struct tool tool_list_warm_pools = {
 	.name = "list_warm_pools", .title = "List warm pools",
-	.help = "List warm pools: template, replicas wanted and ready.",
+	.help = "List warm pools, with replicas ready.",
 	.family = "agent-sandbox", .args = pools_args,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
 	.size = sizeof(struct pools), .start = pools_start,

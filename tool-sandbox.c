@@ -75,8 +75,7 @@ status_release(struct call *c)
 const struct tool tool_get_sandbox_status = {
 	.name = "get_sandbox_status",
 	.title = "Sandbox status",
-	.help = "SandboxReady, SandboxNotReady or SandboxNotFound, why, and "
-	    "when it ends by itself.",
+	.help = "Is it ready, why not, and when does it end?",
 	.family = "agent-sandbox",
 	.args = handle_args,
 	.out = status_out,
@@ -178,7 +177,7 @@ list_release(struct call *c)
 const struct tool tool_list_sandboxes = {
 	.name = "list_sandboxes",
 	.title = "List sandboxes",
-	.help = "List this session's sandboxes: handle, pool, state, end.",
+	.help = "List this session's sandboxes.",
 	.family = "agent-sandbox",
 	.args = list_args,
 	.hints = HINT_READ_ONLY | HINT_IDEMPOTENT,
@@ -258,8 +257,7 @@ delete_release(struct call *c)
 const struct tool tool_delete_sandbox = {
 	.name = "delete_sandbox",
 	.title = "Delete sandbox",
-	.help = "Delete a sandbox with all in it, as soon as it is no longer "
-	    "needed.",
+	.help = "Delete a sandbox as soon as it is no longer needed.",
 	.family = "agent-sandbox",
 	.args = handle_args,
 	.hints = HINT_DESTRUCTIVE | HINT_IDEMPOTENT,

@@ -72,6 +72,8 @@ static void table_schema(struct jsonw *, const struct arg *, bool, int);
 static void
 type_schema(struct jsonw *w, const struct arg *a, bool in, int depth)
 {
+	bool told = is_number(a) || !(a->flags & ARG_TERSE);
+
 	jsonw_str(w, "type", kinds[a->type].name);
 	if (a->one_of != NULL) {
 		jsonw_array(w, "enum");
@@ -79,10 +81,10 @@ type_schema(struct jsonw *w, const struct arg *a, bool in, int depth)
 			jsonw_str(w, NULL, *s);
 		jsonw_end(w);
 	}
-	if (kinds[a->type].min != NULL && has_min(a))
+	if (told && kinds[a->type].min != NULL && has_min(a))
 		jsonw_int(w, a->flags & ARG_ABOVE ? "exclusiveMinimum" :
 		    kinds[a->type].min, a->min);
-	if (kinds[a->type].max != NULL && has_max(a))
+	if (told && kinds[a->type].max != NULL && has_max(a))
 		jsonw_int(w, kinds[a->type].max, a->max);
 	if (a->type == ARG_MAP) {
 		jsonw_object(w, "additionalProperties");
@@ -105,7 +107,7 @@ arg_schema(struct jsonw *w, const struct arg *a, bool in, int depth)
 	jsonw_object(w, a->name);
 	if (a->help != NULL)
 		jsonw_str(w, "description", a->help);
-	if (a->flags & ARG_NULL) {
+	if (a->flags & ARG_NULL && !(a->flags & ARG_TERSE)) {
 		jsonw_array(w, "anyOf");
 		jsonw_object(w, NULL);
 		type_schema(w, a, in, depth);

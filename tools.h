@@ -30,6 +30,7 @@ enum {
 	ARG_REQUIRED = 1,
 	ARG_NULL = 2,		/* null is taken as well */
 	ARG_ABOVE = 4,		/* min itself is not allowed */
+	ARG_TERSE = 8,		/* the list tells of no null and no length */
 };
 
 struct arg {

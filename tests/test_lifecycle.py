@@ -315,4 +315,4 @@ def test_the_list_fits_a_models_context(server):
         "name", "description", "inputSchema")}, separators=(",", ":")))
         for t in tools if "sandbox_claim_name" in json.dumps(t)
         or t["name"] in ("list_sandboxes", "list_warm_pools"))
-    assert shown < 8 << 10
+    assert shown < 7 << 10

@@ -132,7 +132,7 @@ print_calls(const struct stats *s, const struct tool *const *tools,
 
 	name(out, "calls_total", "counter", "Calls that are over.");
 	for (size_t i = 0; i <= TOOLS; i++) {
-		end |= i < TOOLS && tools[i] == NULL;
+		end = end || (i < TOOLS && tools[i] == NULL);
 		if (end && i < TOOLS)
 			continue;
 		for (size_t v = 0; v < VERDICTS; v++)

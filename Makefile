@@ -115,24 +115,21 @@ $(PROGS): $(B)/%: $(B)/%.o $(LIBS)
 	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) \
 	    $(filter %.o,$^) $(filter %.a,$^) $(END)
 
-# The server carries the agents that are there; agents.o of the archive, which
-# has none, is for the tests.
+# The server carries the agents that are there: those of "make agents", else
+# the one of this machine. agents.o of the archive, for the tests, has none.
 ARCH	:= $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
-AGENTS	:= $(sort $(if $(filter musl,$(LIBC)),build/$(ARCH)/mcp-sandbox-agent) \
-	   $(wildcard build/amd64/mcp-sandbox-agent build/arm64/mcp-sandbox-agent))
+carry	= $(or $(wildcard build/agent/mcp-sandbox-agent-$1), \
+	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),$(B)/mcp-sandbox-agent-$1))
+CARRY_AMD64 := $(strip $(call carry,amd64))
+CARRY_ARM64 := $(strip $(call carry,arm64))
 $(B)/mcp-sandbox: $(B)/carried.o
-$(B)/carried.o: agents.c $(AGENTS) Makefile tools/toolchain.mk
-	@echo "  CC    $< ($(AGENTS))"
-	@$(TCC) $(FLAGS) $(if $(findstring amd64,$(AGENTS)), \
-	    -DAGENT_AMD64='"build/amd64/mcp-sandbox-agent"') \
-	    $(if $(findstring arm64,$(AGENTS)), \
-	    -DAGENT_ARM64='"build/arm64/mcp-sandbox-agent"') -c -o $@ $<
-ifeq ($(LIBC),musl)
-build/$(ARCH)/mcp-sandbox-agent: $(B)/mcp-sandbox-agent
-	@mkdir -p $(@D)
+$(B)/carried.o: agents.c $(CARRY_AMD64) $(CARRY_ARM64) Makefile
+	@echo "  CC    $< $(CARRY_AMD64) $(CARRY_ARM64)"
+	@$(TCC) $(FLAGS) $(CARRY_AMD64:%=-DAGENT_AMD64='"%"') \
+	    $(CARRY_ARM64:%=-DAGENT_ARM64='"%"') -c -o $@ $<
+$(B)/mcp-sandbox-agent-$(ARCH): $(B)/mcp-sandbox-agent
 	@strip -o $@.new $<
 	@mv $@.new $@
-endif
 
 ifeq ($(LIBC),musl)
 $(MAINS:%.c=%): %: $(B)/%

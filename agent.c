@@ -173,6 +173,15 @@ words(const struct event *ev, char *dst, size_t size)
 	json_free(doc);
 }
 
+/* The tunnel took the bytes, but there was nobody to give them to. */
+static bool
+refused(const struct error *why)
+{
+	return strstr(why->text, "connection refused") != NULL ||
+	    strstr(why->text, "unable to upgrade") != NULL ||
+	    why->code == ERR_GONE;
+}
+
 bool
 agent_explain(struct agent *a, const struct web_op *op,
     const struct event *ev, struct error *err)
@@ -182,8 +191,7 @@ agent_explain(struct agent *a, const struct web_op *op,
 	char text[400];
 
 	if (ev->err != NULL) {
-		bool unsent = !web_sent(op) || (why != NULL &&
-		    strstr(why->text, "failed to connect") != NULL);
+		bool unsent = !web_sent(op) || (why != NULL && refused(why));
 
 		*err = ev->err->code == ERR_LOST && why != NULL ? *why :
 		    *ev->err;

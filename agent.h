@@ -44,7 +44,8 @@ struct web_op *agent_send(struct agent *a, const struct agent_req *req,
 
 /*
  * What a reply means that is no 2xx, or has an err. true: nothing of the
- * request can have reached the agent, so that it may be sent again.
+ * request can have reached the agent, so that it may be sent again; only to be
+ * trusted when no other request is under way through the same tunnel.
  */
 bool agent_explain(struct agent *a, const struct web_op *op,
     const struct event *ev, struct error *err);

@@ -20,7 +20,8 @@ enum {
 	LOOK_MS = 150,		/* between two looks at the pod; later ... */
 	LOOK_LATER_MS = 500,
 	LATER_MS = 5000,	/* ... than this */
-	HEALTH_MS = 60,		/* between two questions to the agent */
+	HEALTH_MS = 30,		/* until the agent is asked again, doubled ... */
+	HEALTH_MAX_MS = 1000,	/* ... up to this */
 	ANSWER_MS = 5000,	/* for its answer */
 	OTHERS_MS = 2000,	/* whoever made the pod serves it by then */
 	TRIES = 3,		/* to bring the agent in */
@@ -33,7 +34,7 @@ struct podwait {
 	char namespace[64], name[254], uid[64];
 	bool ours, delivered, probing;
 	unsigned tries;
-	long begin_ms, until_ms, waiting_ms;
+	long begin_ms, until_ms, waiting_ms, health_ms;
 	struct loop_timer *timer, *health_timer;
 	struct k8s_op *get;
 	struct web_op *health;
@@ -120,7 +121,10 @@ on_health(void *arg, const struct event *ev)
 	}
 	(void)agent_explain(w->agent, w->health, ev, &w->last);
 	w->health = NULL;
-	w->health_timer = loop_timer_add(w->env->loop, HEALTH_MS, ask, w);
+	w->health_ms = w->health_ms == 0 ? HEALTH_MS : 2 * w->health_ms;
+	if (w->health_ms > HEALTH_MAX_MS)
+		w->health_ms = HEALTH_MAX_MS;
+	w->health_timer = loop_timer_add(w->env->loop, w->health_ms, ask, w);
 }
 
 static void

@@ -426,6 +426,12 @@ session_unuse(struct session *s)
 	s->timer = NULL;
 }
 
+bool
+session_alone(const struct session *s)
+{
+	return s->users == 1;
+}
+
 struct agent *
 session_agent(struct session *s)
 {

@@ -50,6 +50,7 @@ void session_find_close(struct session_find *f);	/* NULL is fine */
 /* Valid while the session is in use. */
 void session_use(struct session *s);
 void session_unuse(struct session *s);		/* NULL is fine */
+bool session_alone(const struct session *s);	/* nobody else uses it */
 struct agent *session_agent(struct session *s);
 const char *session_token(const struct session *s);
 /* The agent does not take the token: read it again the next time. */

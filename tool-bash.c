@@ -459,7 +459,8 @@ on_reply(struct call *c, const struct event *ev, struct error *err)
 			return execute(c, err);
 		return tell(c, ev, err);
 	}
-	unsent = agent_explain(b->agent, op, ev, err);
+	unsent = agent_explain(b->agent, op, ev, err) &&
+	    session_alone(b->session);
 	if (b->state == BASH_EXEC && ev->status == 503 && !b->assigned &&
 	    strstr(err->text, "not assigned") != NULL)
 		return assign(c, err);

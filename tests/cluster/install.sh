@@ -3,8 +3,8 @@
 #
 # Put the tests' fixtures into a cluster that is up: custom resources, the
 # controller (a process on the host, which down.sh stops), namespaces, rights,
-# templates and pools.  Leaves two kubeconfigs in the state folder:
-# mcp.kubeconfig and outsider.kubeconfig, by service account token.
+# templates and pools.  Leaves three kubeconfigs in the state folder, by service
+# account token: mcp, outsider, and shell for the bash family.
 
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -40,6 +40,7 @@ start controller env PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     "${PYTHON:-python3}" "$H/controller.py" "$C/admin.kubeconfig"
 kubeconfig_token mcp
 kubeconfig_token outsider
+kubeconfig_token shell
 kubectl -n sandboxes wait --for=jsonpath='{.status.readyReplicas}'=2 \
     swp/warm --timeout=60s > /dev/null || die "no warm pods:" \
     "see $L/controller.log"

@@ -27,6 +27,7 @@ GROUPS = {
     "sandboxes": "apis/agents.x-k8s.io/v1beta1",
     "networkpolicies": "apis/networking.k8s.io/v1",
     "pods": "api/v1",
+    "secrets": "api/v1",
     "services": "api/v1",
     "persistentvolumeclaims": "api/v1",
 }

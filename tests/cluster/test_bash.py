@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bash family on a real Kubernetes: pods of the restricted level, made of
+an image that has a shell and nothing of ours (cli-mcp-server 8 to 12, 18).
+
+Every test ends without a pod or Secret of a session."""
+
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+import kube
+from support import eventually
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                ".."))
+from program import Program, clean_environment  # noqa: E402
+
+BINARY = os.environ.get("MCP_SANDBOX") or os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "../../mcp-sandbox")
+NS = "sandboxes"
+DOMAIN = "tarsy.redhat.com"
+OURS = {"labelSelector": f"{DOMAIN}/component=cli-mcp-sandbox"}
+OPTIONS = ("--kubeconfig", os.path.join(kube.STATE, "shell.kubeconfig"),
+           "--tools", "bash", "--sandbox-image", "localhost/busybox:1",
+           "--init-image", "localhost/busybox:1", "--cpu-request", "5m",
+           "--memory-request", "16Mi", "--unschedulable-after", "1")
+
+
+@pytest.fixture(autouse=True)
+def clean(api):
+    """Nothing of ours is left, if need be by force."""
+    yield
+    try:
+        eventually("no pod is left", lambda: not pods(api), 15)
+        eventually("no Secret is left", lambda: not secrets(api), 15)
+    finally:
+        for kind in "pods", "secrets":
+            for o in api.list(kind, NS, **OURS):
+                api.delete(kind, NS, o["metadata"]["name"],
+                           gracePeriodSeconds=0)
+
+
+def pods(api):
+    return api.list("pods", NS, **OURS)
+
+
+def secrets(api):
+    return api.list("secrets", NS, **OURS)
+
+
+def session():
+    return "test-" + uuid.uuid4().hex[:12]
+
+
+class Server(Program):
+    def __init__(self, *options):
+        super().__init__(*OPTIONS, *options, env=clean_environment(),
+                         binary=BINARY)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end_input()
+        try:
+            self.wait()
+        finally:
+            self.dispose()
+
+    def call(self, command, timeout_s=60, **more):
+        return self.tool("bash", {"command": command, **more}, timeout_s)
+
+    def bash(self, command, timeout_s=60, **more):
+        """The structured result of a command that exits with 0."""
+        r = self.call(command, timeout_s, **more)
+        assert not r["isError"], r
+        return r["structuredContent"]
+
+
+def gc(*options, code=0):
+    done = subprocess.run([BINARY, *OPTIONS, *options, "gc"],
+                          env=clean_environment(), capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def end(api, wanted):
+    """What an operator does."""
+    for o in pods(api):
+        if o["metadata"]["labels"].get(DOMAIN + "/session-id") == wanted:
+            api.delete("pods", NS, o["metadata"]["name"],
+                       gracePeriodSeconds=1)
+
+
+def agent_of(pod):
+    """The pid of a pod's agent on this machine, which is the node."""
+    mark = pod["metadata"]["uid"]
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/cgroup", encoding="ascii") as f:
+                inside = mark in f.read() and entry
+            with open(f"/proc/{entry}/cmdline", encoding="ascii") as f:
+                if inside and f.read().startswith("/mcp-sandbox/"):
+                    return int(entry)
+        except OSError:
+            continue
+    raise AssertionError("no agent of " + mark)
+
+
+# ---- one session
+
+def test_state_is_kept_and_nothing_is_left(api):
+    with Server() as s:
+        begin = time.monotonic()
+        s.bash("cd /tmp && export COLOUR=blue && echo kept > file")
+        print(f"first command {time.monotonic() - begin:.2f} s")
+        begin = time.monotonic()
+        r = s.bash("pwd; echo $COLOUR; cat file; id -u; printf end")
+        print(f"second command {time.monotonic() - begin:.4f} s")
+        assert r["stdout"] == "/tmp\nblue\nkept\n1000\nend"
+        assert s.call("(exit 3)")["structuredContent"]["exit_code"] == 3
+        (pod,) = pods(api)
+        assert "ownerReferences" in secrets(api)[0]["metadata"]
+        spec = pod["spec"]
+        assert not spec["automountServiceAccountToken"]
+        assert {v["name"] for v in spec["volumes"]} == {
+            "workspace", "tmp", "agent"}
+
+
+def test_a_read_only_root_and_another_user():
+    with Server("--read-only-root", "--run-as-user", "4321") as s:
+        r = s.bash("id -u; echo a > /workspace/a; echo b > /tmp/b; "
+                   "touch /etc/x 2>/dev/null || echo no")
+        assert r["stdout"] == "4321\nno"
+
+
+def test_the_token_is_not_in_the_environment():
+    with Server() as s:
+        assert "TOKEN" not in s.bash(
+            "env; cat /proc/1/environ 2>/dev/null; set; true")["stdout"]
+
+
+def test_a_named_session_outlives_its_server(api):
+    name = session()
+    with Server("--session-id", name) as s:
+        s.bash("mark=here")
+    with Server("--session-id", name) as s:
+        assert s.bash("echo $mark")["stdout"] == "here"
+    end(api, name)
+
+
+def test_tokens_from_a_key(api, tmp_path):
+    key = tmp_path / "key"
+    key.write_bytes(b" test-key-0123456789\n")
+    with Server("--session-id", "inv-abc", "--hmac-key-file", str(key)) as s:
+        s.bash("true")
+        import base64
+        (secret,) = secrets(api)
+        assert base64.b64decode(secret["data"]["token"]) == (
+            b"01cb1f7fd87a203dfe01acf565e4ec8a"
+            b"5494c6e82ab97e4f0fe2eb2e7547b373")
+    end(api, "inv-abc")
+
+
+# ---- races and ends
+
+def test_servers_racing_for_a_session_share_its_pod(api):
+    """50 sessions, two servers each."""
+    count = int(os.environ.get("RACES", "50"))
+
+    def race(name):
+        with Server("--session-id", name) as a, \
+                Server("--session-id", name) as b:
+            ids = [s.request("tools/call", {"name": "bash", "arguments": {
+                "command": "echo $$"}}) for s in (a, b)]
+            got = [s.reply(i, 90)["result"] for s, i in zip((a, b), ids)]
+        end(api, name)
+        return got
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for got in pool.map(race, [session() for _ in range(count)]):
+            assert not any(r["isError"] for r in got), got
+            one, two = (r["structuredContent"]["stdout"] for r in got)
+            assert one == two
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.05, 0.1, 0.3, 0.8])
+def test_a_server_killed_on_the_way_is_followed(api, after):
+    name = session()
+    first = Server("--session-id", name)
+    first.request("tools/call", {"name": "bash", "arguments": {
+        "command": "true"}})
+    time.sleep(after)
+    first.kill(signal.SIGKILL)
+    first.dispose()
+    with Server("--session-id", name) as s:
+        assert s.bash("echo here")["stdout"] == "here"
+        assert len([p for p in pods(api)
+                    if "deletionTimestamp" not in p["metadata"]]) == 1
+    end(api, name)
+
+
+@pytest.mark.parametrize("how", ["deleted", "agent killed", "evicted"])
+def test_a_pod_that_goes_is_replaced_at_once(api, how):
+    with Server() as s:
+        s.bash("before=1")
+        (pod,) = pods(api)
+        name = pod["metadata"]["name"]
+        if how == "deleted":
+            api.delete("pods", NS, name, gracePeriodSeconds=20)
+        elif how == "evicted":
+            api.call("POST", kube.path("pods", NS, name, "eviction"), {
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": NS}})
+        else:
+            asked = s.request("tools/call", {"name": "bash", "arguments": {
+                "command": "sleep 20"}})
+            time.sleep(0.3)
+            os.kill(agent_of(pod), signal.SIGKILL)
+            r = s.reply(asked)["result"]
+            assert r["isError"]
+            assert "may have run" in r["content"][0]["text"]
+        r = s.bash("echo ${before-new}")
+        assert r["stdout"] == "new"
+
+
+def test_a_cancelled_start_takes_its_pod_back(api):
+    with Server() as s:
+        asked = s.request("tools/call", {"name": "bash", "arguments": {
+            "command": "true"}})
+        eventually("a pod", lambda: pods(api))
+        s.cancel(asked)
+        eventually("it is gone", lambda: not pods(api), 15)
+
+
+def test_an_image_that_is_not_there_is_named():
+    with Server("--sandbox-image", "localhost/none:1") as s:
+        r = s.call("true")
+        assert r["isError"]
+        text = r["content"][0]["text"]
+        assert text.startswith("sandbox exec failed: ")
+        assert "localhost/none:1" in text
+
+
+def test_a_pod_no_node_takes_is_told():
+    with Server("--cpu-request", "900", "--cpu-limit", "900") as s:
+        r = s.call("true")
+        assert r["isError"]
+        assert "Insufficient cpu" in r["content"][0]["text"]
+
+
+def test_an_abandoned_pod_ends_by_itself_and_gc_takes_it(api):
+    name = session()
+    with Server("--session-id", name, "--idle-timeout", "3s") as s:
+        s.bash("true")
+    eventually("the agent ends", lambda: pods(api)[0]["status"]["phase"]
+               == "Succeeded", 20)
+    assert "ended" in gc("--idle-timeout", "3s")
+    assert not pods(api)
+
+
+# ---- the pool
+
+def test_the_pool_is_filled_claimed_and_refilled(api):
+    pool = ("--warm-pool-size", "2")
+    assert gc(*pool).count("created pod") == 2
+    assert "created pod" not in gc(*pool)
+    warm = {p["metadata"]["name"] for p in pods(api)}
+    with Server(*pool) as s:
+        begin = time.monotonic()
+        s.bash("true")
+        print(f"warm claim {time.monotonic() - begin:.3f} s")
+        used = [p["metadata"]["name"] for p in pods(api) if DOMAIN +
+                "/session-id" in p["metadata"]["labels"]]
+        assert len(used) == 1 and used[0] in warm
+        eventually("a replacement", lambda: len(pods(api)) == 3)
+        s.bash("echo still here")
+    gc(*pool)
+    # A pool of another size is not ours to empty: age does it.
+    gc("--warm-pool-size", "0", "--idle-timeout", "1ms")
+
+
+def test_many_at_once_do_not_overfill_the_pool(api):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: gc("--warm-pool-size", "1"), range(4)))
+    gc("--warm-pool-size", "1")
+    eventually("one is left", lambda: len([
+        p for p in pods(api)
+        if "deletionTimestamp" not in p["metadata"]]) == 1)
+    gc("--idle-timeout", "1ms")

@@ -86,26 +86,29 @@ static const char killer[] = SCAN
  * The command writes into two pipes that have names for a moment; a pump
  * each carries on. When the command has ended, the pumps have one second to
  * follow, whoever still holds the other side. head ends the input, which
- * v4.channel.k8s.io can't.
+ * v4.channel.k8s.io can't. The mark closes both streams, because the API
+ * server has been seen to drop the end of an output and say that all is well
+ * (kubernetes#124571).
  */
 static const char wrapper[] = SCAN
-	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5\n"
+	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5; exec 7>&2\n"
+	"bye() { printf %s $m; printf %s $m >&7; exit $1; }\n"
 	"for v; do export \"$v\"; done\n"
-	"[ -z \"$d\" ] || cd \"$d\" || exit 125\n"
+	"[ -z \"$d\" ] || cd \"$d\" || bye 125\n"
 	WATCH
 	"for f in /dev/shm /tmp /var/tmp .; do f=$f/.mcp-sandbox-$m\n"
 	"(umask 077; mkfifo \"$f.1\" \"$f.2\") 2>/dev/null && break; f=; done\n"
 	"if [ -n \"$f\" ]; then\n"
-	"cat <\"$f.1\" & a=$!; cat <\"$f.2\" >&2 & b=$!\n"
+	"cat <\"$f.1\" 7>&- & a=$!; cat <\"$f.2\" >&2 7>&- & b=$!\n"
 	"exec 8>\"$f.1\" 9>\"$f.2\"; rm -f \"$f.1\" \"$f.2\"\n"
 	"else exec 8>&1 9>&2; fi; exec 2>/dev/null\n"
 	"set -- /bin/sh -c \"$c\"; export MCP_SANDBOX_RUN=$m\n"
-	"if [ $i = 0 ]; then \"$@\" >&8 2>&9 8>&- 9>&-\n"
-	"else head -c $i | \"$@\" >&8 2>&9 8>&- 9>&-; fi; r=$?\n"
+	"if [ $i = 0 ]; then \"$@\" >&8 2>&9 7>&- 8>&- 9>&-\n"
+	"else head -c $i | \"$@\" >&8 2>&9 7>&- 8>&- 9>&-; fi; r=$?\n"
 	"unset MCP_SANDBOX_RUN; exec 8>&- 9>&-\n"
 	"if [ -n \"$f\" ]; then\n"
 	FOLLOW
-	"off $w; exit $r\n";
+	"off $w; bye $r\n";
 
 /*
  * The same for the legacy runtime, which has no input and passes on nothing
@@ -157,6 +160,14 @@ enum run_state {
 	RUN_LINGER		/* for what was killed to say so */
 };
 
+enum { MARK = 32 };
+
+/* The last bytes of a stream, held back: are they the mark? */
+struct tail {
+	char held[MARK];
+	size_t n;
+};
+
 /* A program in the pod, by one of the runtimes. */
 struct program {
 	struct exec *exec;
@@ -176,8 +187,11 @@ struct run {
 	struct error why;		/* why it is being ended */
 	struct buf told;		/* what the killer printed */
 	bool begun, main_over, quick;
+	bool marked;			/* the mark closes its streams */
+	bool *closed;			/* set when its owner closes it */
+	struct tail tail[2];		/* of stdout and stderr */
 
-	char mark[33];
+	char mark[MARK + 1];
 	char *command, *cwd, *input;
 	size_t input_len, written;
 	char **vars;			/* "NAME=value", NULL at the end */
@@ -198,6 +212,8 @@ run_close(struct run *r)
 {
 	if (r == NULL)
 		return;
+	if (r->closed != NULL)
+		*r->closed = true;
 	link_find_cancel(r->find);
 	program_close(&r->main);
 	program_close(&r->killer);
@@ -233,6 +249,7 @@ finish(struct run *r, const struct error *err, long code)
 }
 
 static event_fn on_main;
+static int close_streams(struct run *r);
 static void after_kill(struct run *r);
 static void end_it(struct run *r, enum error_code code, const char *text);
 
@@ -255,7 +272,8 @@ on_timer(void *arg)
 		after_kill(r);
 		break;
 	case RUN_LINGER:
-		finish(r, &r->why, 0);
+		if (!r->marked || close_streams(r) != -1)
+			finish(r, &r->why, 0);
 		break;
 	}
 }
@@ -455,6 +473,91 @@ on_legacy(void *arg, const struct event *ev)
 	on_main(r, &last);
 }
 
+/* False: whoever was told has closed the run. */
+static bool
+tell(struct run *r, int channel, const char *data, size_t len)
+{
+	struct event ev = { .type = EVENT_DATA, .channel = channel,
+	    .data = data, .len = len };
+	bool closed = false;
+
+	if (len == 0)
+		return true;
+	r->closed = &closed;
+	r->fn(r->arg, &ev);
+	if (!closed)
+		r->closed = NULL;
+	return !closed;
+}
+
+/* Pass on all but the last bytes, which may be the mark. */
+static void
+pass(struct run *r, const struct event *ev)
+{
+	struct tail *t = &r->tail[ev->channel == 2];
+	char before[MARK];
+	size_t old, keep, n = t->n;
+
+	if (n + ev->len <= MARK) {
+		memcpy(t->held + n, ev->data, ev->len);
+		t->n = n + ev->len;
+		return;
+	}
+	keep = ev->len < MARK ? ev->len : MARK;
+	old = MARK - keep;		/* of the held bytes, these stay */
+	memcpy(before, t->held, n - old);
+	memmove(t->held, t->held + n - old, old);
+	memcpy(t->held + old, ev->data + ev->len - keep, keep);
+	t->n = MARK;
+	if (tell(r, ev->channel, before, n - old))
+		(void)tell(r, ev->channel, ev->data, ev->len - keep);
+}
+
+/*
+ * Both streams are over: pass on what was held back and is not the mark.
+ * 1: both had it, 0: one did not, -1: the run is closed.
+ */
+static int
+close_streams(struct run *r)
+{
+	int whole = 1;
+
+	for (int i = 0; i < 2; i++) {
+		struct tail *t = &r->tail[i];
+		size_t n = t->n;
+
+		t->n = 0;
+		if (n == MARK && memcmp(t->held, r->mark, MARK) == 0)
+			continue;
+		whole = 0;
+		if (!tell(r, i + 1, t->held, n))
+			return -1;
+	}
+	return whole;
+}
+
+/*
+ * The end of a wrapped command. One that exited by itself has closed its
+ * streams; where that did not arrive, neither has the end of the output.
+ */
+static void
+wrapped_over(struct run *r, const struct event *ev)
+{
+	struct error err;
+	int whole = close_streams(r);
+
+	if (whole == -1)
+		return;
+	if (ev->err != NULL || whole == 1 || ev->code > 125) {
+		finish(r, ev->err, ev->code);
+		return;
+	}
+	error_set(&err, ERR_LOST, "connection lost: the command ended with "
+	    "exit code %ld, but the end of its output did not arrive",
+	    ev->code);
+	finish(r, &err, 0);
+}
+
 static void
 on_main(void *arg, const struct event *ev)
 {
@@ -466,13 +569,19 @@ on_main(void *arg, const struct event *ev)
 		exec_on_room(r->main.exec, feed, r);
 		feed(r);
 	}
+	if (ev->type == EVENT_DATA && r->marked) {
+		pass(r, ev);
+		return;
+	}
 	if (ev->type != EVENT_END) {
 		r->fn(r->arg, ev);
 		return;
 	}
 	r->main = (struct program){ NULL, NULL, NULL };
 	r->main_over = true;
-	if (r->state == RUN_OPEN)
+	if (r->state == RUN_OPEN && r->marked)
+		wrapped_over(r, ev);
+	else if (r->state == RUN_OPEN)
 		finish(r, ev->err, ev->code);
 	else if (r->state == RUN_LINGER)
 		set_timer(r, 0);
@@ -496,6 +605,7 @@ start_wrapped(struct run *r, size_t vars, struct error *err)
 	argv[8] = r->command;
 	for (size_t i = 0; i < vars; i++)
 		argv[9 + i] = r->vars[i];
+	r->marked = true;
 	return program_start(r, &r->main, &s, on_main, err);
 }
 

@@ -166,14 +166,14 @@ bash_start(struct call *c, struct json arguments, struct error *err)
 	const struct tool *t = c->tool;
 	struct bash *b = c->data;
 
+	if (session_id(env) == NULL) {
+		error_set(err, ERR_INPUT, "missing X-Session-ID header");
+		return STEP_FAIL;
+	}
 	if (json_bytes(json_get(arguments, "command")) == 0 &&
 	    !tools_bool(t, arguments, "reset")) {
 		error_set(err, ERR_INPUT, "command is required");
 		return STEP_FAIL;
-	}
-	if (session_id(env) == NULL) {
-		error_set(err, ERR_INPUT, "missing X-Session-ID header");
-		return fail(err);
 	}
 	if (!token_session_ok(session_id(env))) {
 		error_set(err, ERR_INPUT, "invalid session ID '%.63s': 1 to 63 "

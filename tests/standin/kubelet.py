@@ -12,11 +12,11 @@ the folder. Other annotations of a pod:
  test/waiting         "Reason: message": its containers never start
  test/chunk           bytes in an event of sandboxd's Start (4096)
  test/port-N          the local port that stands for its port N
- test/agent           a program: its containers run it (an image that has it)
 
+An image "file:PATH" is one whose entry point is that program of this machine.
 A path below a volume's mountPath, in what a container runs or is given, is
-moved into the pod's folder. Port 8090 is a free one of 127.0.0.1, which the
-processes find in MCP_SANDBOX_PORT.
+moved into the pod's folder. A free port stands for port 8090; the processes
+find it in MCP_SANDBOX_PORT.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from concurrent import futures
 
 import legacy
 import sandboxd
@@ -139,6 +140,11 @@ class PodRun:
                 pass
 
 
+def entry_point(container):
+    kind, _, path = container.get("image", "").partition(":")
+    return path if kind == "file" else None
+
+
 def marked(uid):
     """The processes that carry the pod's mark in their environment."""
     want = f"{MARK}={uid}".encode()
@@ -160,6 +166,8 @@ class Kubelet:
         self.runs = {}
         self.tasks = set()
         self.errors = []
+        # One for each container that runs; to_thread() has a handful.
+        self.waiting = futures.ThreadPoolExecutor(500)
         store.subscribe(self.changed)
 
     def changed(self, event, kind, pod):
@@ -239,8 +247,7 @@ class Kubelet:
         await run.start_runtime(run.runtime_kind(pod), self.faults)
         work = [asyncio.ensure_future(self.work(run, pod, c))
                 for c in pod["spec"]["containers"]
-                if c.get("command") or c.get("args")
-                or "test/agent" in run.notes]
+                if c.get("command") or c.get("args") or entry_point(c)]
         self.running(run, pod)
         wait = int(run.notes.get("test/ready-ms", 0))
         if wait >= 0:
@@ -308,7 +315,7 @@ class Kubelet:
         folder = run.dir + container.get("workingDir", "")
         os.makedirs(folder, exist_ok=True)
         argv = [run.moved(expanded(a, env)) for a in
-                container.get("command", []) + container.get("args", [])] or [run.notes["test/agent"]]
+                container.get("command", []) + container.get("args", [])] or [entry_point(container)]
         with open(self.log_path(run, container["name"]), "wb") as log:
             try:
                 child = subprocess.Popen(
@@ -319,7 +326,8 @@ class Kubelet:
                 run.ended[container["name"]] = 128
                 return 128
         run.groups.add(child.pid)
-        code = await asyncio.to_thread(child.wait)
+        code = await asyncio.get_running_loop().run_in_executor(
+            self.waiting, child.wait)
         code = 128 - code if code < 0 else code
         run.ended[container["name"]] = code
         return code

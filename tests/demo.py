@@ -45,7 +45,7 @@ class Session:
             sys.exit(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def call(self, title, tool, **arguments):
+    def call(self, title, tool, fails=False, **arguments):
         shown = {k: v if len(str(v)) < 60 else str(v)[:57] + "..."
                  for k, v in arguments.items()}
         print(f"\n\033[1m{title}\033[0m\n  {tool} {json.dumps(shown)}")
@@ -54,7 +54,7 @@ class Session:
         for line in (text or "done").splitlines()[:6]:
             print(f"  -> {line[:200]}")
         print(f"     {self.ms:.1f} ms")
-        if result.get("isError"):
+        if result.get("isError") and not fails:
             sys.exit("that was an error")
         return result.get("structuredContent")
 
@@ -96,6 +96,16 @@ def sandboxes(session):
     session.call("It is gone", "get_sandbox_status", **handle)
 
 
+def shell(session):
+    session.call("A shell of your own, in a pod of any image", "bash",
+                 command="cd /tmp && greeting=hello && pwd")
+    session.call("It is kept: folder, variables, functions", "bash",
+                 command="echo $greeting from $PWD; printf 'no newline'")
+    session.call("What takes too long is ended, the shell stays", "bash",
+                 command="sleep 60", timeout=1, fails=True)
+    session.call("... as it was", "bash", command="echo still $greeting")
+
+
 def main():
     begin = time.monotonic()
     with Standin() as standin:
@@ -108,10 +118,12 @@ def main():
               f"{', '.join(found['supportedVersions'])} and offers "
               f"{', '.join(t['name'] for t in tools)}")
         sandboxes(session)
+        shell(session)
         status = session.end()
-        left = [o for o in standin.objects() if o["kind"] == "SandboxClaim"]
+        left = [o for o in standin.objects()
+                if o["kind"] in ("SandboxClaim", "Secret")]
         print(f"\nEnd of input: exit status {status}, "
-              f"{len(left)} claims left, "
+              f"{len(left)} claims and sessions left, "
               f"{time.monotonic() - begin:.1f} s in all.")
         return 1 if status or left else 0
 

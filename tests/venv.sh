@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes the tests' Python environment, once for each content of the
-# requirements, outside the repository, and prints its python.
+# tests/venv.sh [REQUIREMENTS]: makes the tests' Python environment, once for
+# each content of the requirements, outside the repository, and prints its
+# python.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-requirements=$here/standin/requirements.txt
+requirements=${1:-$here/standin/requirements.txt}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcp-sandbox
 venv=$cache/venv-$(sha256sum "$requirements" | cut -c1-12)
 

@@ -106,6 +106,29 @@ def shell(session):
     session.call("... as it was", "bash", command="echo still $greeting")
 
 
+def jobs(standin):
+    def session():
+        return Session(standin.kubeconfig, "--job-images", "busybox:1.36",
+                       "--job-namespace", "default", "--session-id", "demo")
+    first = session()
+    job = {"image": "busybox:1.36"}
+    first.call("A command in a fresh pod, with a file", "run_job", **job,
+               command=["sh", "-c", "wc -c <in.txt | tee size.txt"],
+               files=[{"path": "in.txt", "content_b64": "c29tZSB0ZXh0"}])
+    first.call("Its time is over: what it printed is there", "run_job", **job,
+               command=["sh", "-c", "echo so far; sleep 60"], timeout_s=1)
+    token = first.call("In the background", "submit_job", **job, command=[
+        "sh", "-c", "echo one; sleep 1; echo two"])
+    first.process.kill()
+    first.process.wait()
+    second = session()
+    second.call("The server is gone, another one fetches it", "fetch_job",
+                **{"job_token": token["job_token"]}, wait_s=10)
+    second.call("What is kept", "list_jobs")
+    second.call("Take it away", "cancel_job", job_token=token["job_token"])
+    return second.end()
+
+
 def main():
     begin = time.monotonic()
     with Standin() as standin:
@@ -119,11 +142,11 @@ def main():
               f"{', '.join(t['name'] for t in tools)}")
         sandboxes(session)
         shell(session)
-        status = session.end()
+        status = session.end() or jobs(standin)
         left = [o for o in standin.objects()
-                if o["kind"] in ("SandboxClaim", "Secret")]
+                if o["kind"] in ("SandboxClaim", "Secret", "Job")]
         print(f"\nEnd of input: exit status {status}, "
-              f"{len(left)} claims and sessions left, "
+              f"{len(left)} claims, sessions and jobs left, "
               f"{time.monotonic() - begin:.1f} s in all.")
         return 1 if status or left else 0
 

@@ -545,8 +545,12 @@ main(int argc, char *argv[])
 	/* Past this, each connection is in a process of its own. */
 	if (s.host.mode == HOSTING_SERVE && !s.collect) {
 		alarm(0);
-		if ((r = listen_and_serve(&s, &error)) != 1)
-			return r == 0 ? 0 : fail(&s, EXIT_OS, &error);
+		if ((r = listen_and_serve(&s, &error)) == -1)
+			return fail(&s, EXIT_OS, &error);
+		if (r == 0) {
+			server_close(&s);
+			return 0;
+		}
 		alarm(LIMIT_SETUP_MS / 1000);
 	}
 	if (cluster_open(&s, &error) == -1) {

@@ -54,7 +54,8 @@ extern char **environ;
 
 static const struct tool *const all_tools[] = {
 	&tool_cancel_job, &tool_fetch_job, &tool_list_jobs, &tool_run_job,
-	&tool_submit_job, &tool_bash, &tool_create_sandbox, &tool_delete_sandbox,
+	&tool_submit_job, &tool_bash, &tool_bash_output,
+	&tool_create_sandbox, &tool_delete_sandbox,
 	&tool_execute_command, &tool_upload_file, &tool_download_file,
 	&tool_list_files, &tool_file_exists, &tool_get_sandbox_status,
 	&tool_list_sandboxes, &tool_stat_file, &tool_delete_file,

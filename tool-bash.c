@@ -14,11 +14,10 @@
 #include "budget.h"
 #include "buf.h"
 #include "call.h"
-#include "env.h"
 #include "error.h"
 #include "jsonw.h"
+#include "lease.h"
 #include "session.h"
-#include "token.h"
 #include "tools-bash.h"
 #include "web.h"
 
@@ -33,9 +32,7 @@ enum bash_state { BASH_FIND, BASH_EXEC, BASH_ASSIGN };
 
 struct bash {
 	enum bash_state state;
-	struct session_find *find;
-	struct session *session;	/* in use */
-	struct agent *agent;		/* held */
+	struct lease lease;
 	struct web_op *op;
 	struct buf body;
 	bool background;
@@ -56,8 +53,10 @@ static const struct arg args[] = {
 	{ "reset", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "Begin with a fresh shell; files stay." },
 	{ "background", ARG_BOOL, 0, 0, 0, "false", .help =
-	    "Return when it has begun; it has no time limit unless timeout is "
-	    "given." },
+	    "Return when it has begun, with an output_id for bash_output; it "
+	    "has no time limit unless timeout is given." },
+	{ "stdin_open", ARG_BOOL, 0, 0, 0, "false", .help =
+	    "With background: bash_output may write to its standard input." },
 	{ "max_output_chars", ARG_INT, 0, 128, LIMIT_OUTPUT_CHARS, "300000",
 	    .help = "Of each of stdout and stderr; of a longer one the "
 	    "beginning and the end are returned." },
@@ -77,7 +76,9 @@ static const struct arg out[] = {
 	    "The shell was started anew: what was set in it is gone." },
 	{ "survivors", ARG_INT, 0, .help =
 	    "Processes that would not be ended." },
-	{ "background_id", ARG_STRING, 0, .help = NULL },
+	{ "output_id", ARG_STRING, 0, .help =
+	    "For bash_output: the command in the background, or the whole of a "
+	    "long output." },
 	{ NULL }
 };
 
@@ -125,30 +126,21 @@ write_body(struct call *c, struct json arguments)
 		jsonw_bool(&w, "reset", true);
 	if (b->background)
 		jsonw_bool(&w, "background", true);
+	if (b->background && tools_bool(t, arguments, "stdin_open"))
+		jsonw_bool(&w, "stdin_open", true);
 	jsonw_int(&w, "max_output_bytes", (long)b->limit);
 	jsonw_end(&w);
-}
-
-/* Over HTTP the caller's; NULL when it has told none. */
-static const char *
-session_id(const struct env *env)
-{
-	if (!env->http)
-		return sessions_own(env->sessions);
-	return env->session_sent ? env->session : NULL;
 }
 
 static enum step
 find(struct call *c, bool doubt, struct error *err)
 {
-	const struct env *env = c->env;
 	struct bash *b = c->data;
 
 	b->state = BASH_FIND;
 	call_deadline(c, LIMIT_POD_MS + 60 * 1000L);
-	b->find = session_find(env->sessions, session_id(env), doubt,
-	    call_event, c);
-	return b->find == NULL ? fail_memory(err) : STEP_WAIT;
+	return lease_find(&b->lease, c->env, doubt, call_event, c) == -1 ?
+	    fail_memory(err) : STEP_WAIT;
 }
 
 static long
@@ -162,25 +154,15 @@ clamp(long seconds)
 static enum step
 bash_start(struct call *c, struct json arguments, struct error *err)
 {
-	const struct env *env = c->env;
 	const struct tool *t = c->tool;
 	struct bash *b = c->data;
 
-	if (session_id(env) == NULL) {
-		error_set(err, ERR_INPUT, "missing X-Session-ID header");
+	if (lease_check(c->env, err) == -1)
 		return STEP_FAIL;
-	}
 	if (json_bytes(json_get(arguments, "command")) == 0 &&
 	    !tools_bool(t, arguments, "reset")) {
 		error_set(err, ERR_INPUT, "command is required");
 		return STEP_FAIL;
-	}
-	if (!token_session_ok(session_id(env))) {
-		error_set(err, ERR_INPUT, "invalid session ID '%.63s': 1 to 63 "
-		    "of a-z, 0-9 and -, no - at either end (%s)",
-		    session_id(env), env->http ? "X-Session-ID" :
-		    "--session-id");
-		return fail(err);
 	}
 	b->timeout_s = clamp(tools_int(t, arguments, "timeout"));
 	b->background = tools_bool(t, arguments, "background");
@@ -207,8 +189,8 @@ send(struct call *c, enum bash_state state, const char *path,
 
 	b->state = state;
 	if (state == BASH_EXEC)
-		req.token = session_token(b->session);
-	b->op = agent_send(b->agent, &req, call_event, c, err);
+		req.token = session_token(b->lease.session);
+	b->op = agent_send(b->lease.agent, &req, call_event, c, err);
 	return b->op == NULL ? fail(err) : STEP_WAIT;
 }
 
@@ -235,7 +217,7 @@ assign(struct call *c, struct error *err)
 	buf_init(&body, 1024);
 	jsonw_init(&w, &body);
 	jsonw_object(&w, NULL);
-	jsonw_str(&w, "token", session_token(b->session));
+	jsonw_str(&w, "token", session_token(b->lease.session));
 	jsonw_end(&w);
 	step = send(c, BASH_ASSIGN, "/assign", &body, err);
 	buf_wipe(&body);
@@ -294,7 +276,7 @@ struct answer {
 	struct buf text[2], tail[2];	/* stdout, stderr */
 	long total[2];
 	long exit_code, duration_ms, survivors;
-	bool timed_out, truncated, reset;
+	bool timed_out, truncated, reset, background;
 	char id[64];
 };
 
@@ -314,10 +296,10 @@ write_answer(struct buf *to, const struct answer *a, size_t limit)
 	}
 	jsonw_init(&w, to);
 	jsonw_object(&w, NULL);
-	if (a->id[0] != '\0')
-		jsonw_str(&w, "background_id", a->id);
 	jsonw_int(&w, "duration_ms", a->duration_ms);
 	jsonw_int(&w, "exit_code", a->exit_code);
+	if (a->id[0] != '\0' && (cut || a->background))
+		jsonw_str(&w, "output_id", a->id);
 	if (a->reset)
 		jsonw_bool(&w, "session_reset", true);
 	jsonw_raw(&w, "stderr", streams[1].data, streams[1].len);
@@ -372,8 +354,10 @@ read_answer(struct answer *a, struct json o, bool background)
 	(void)json_bool(json_get(o, "timed_out"), &a->timed_out);
 	(void)json_bool(json_get(o, "truncated"), &a->truncated);
 	(void)json_bool(json_get(o, "session_reset"), &a->reset);
+	a->background = background;
 	if (background)
 		return json_str(json_get(o, "id"), a->id, sizeof(a->id));
+	(void)json_str(json_get(o, "output_id"), a->id, sizeof(a->id));
 	return json_int(json_get(o, "exit_code"), -1000, 1000, &a->exit_code);
 }
 
@@ -416,15 +400,6 @@ tell(struct call *c, const struct event *ev, struct error *err)
 
 /* --- events -------------------------------------------------------------- */
 
-static void
-let_go(struct bash *b)
-{
-	session_unuse(b->session);
-	b->session = NULL;
-	agent_close(b->agent);
-	b->agent = NULL;
-}
-
 static enum step
 on_found(struct call *c, const struct event *ev, struct error *err)
 {
@@ -435,14 +410,11 @@ on_found(struct call *c, const struct event *ev, struct error *err)
 	if (ev->type != EVENT_END)
 		return STEP_WAIT;
 	if (ev->err != NULL) {
-		b->find = NULL;
+		b->lease.find = NULL;
 		*err = *ev->err;
 		return fail(err);
 	}
-	b->session = session_found(b->find);
-	b->find = NULL;
-	session_use(b->session);
-	b->agent = agent_hold(session_agent(b->session));
+	lease_take(&b->lease);
 	return execute(c, err);
 }
 
@@ -459,15 +431,15 @@ on_reply(struct call *c, const struct event *ev, struct error *err)
 			return execute(c, err);
 		return tell(c, ev, err);
 	}
-	unsent = agent_explain(b->agent, op, ev, err) &&
-	    session_alone(b->session);
+	unsent = agent_explain(b->lease.agent, op, ev, err) &&
+	    session_alone(b->lease.session);
 	if (b->state == BASH_EXEC && ev->status == 503 && !b->assigned &&
 	    strstr(err->text, "not assigned") != NULL)
 		return assign(c, err);
 	if (ev->status == 401)
-		session_distrust(b->session);
+		session_distrust(b->lease.session);
 	if ((unsent || ev->status == 401) && ++b->tries < TRIES) {
-		let_go(b);
+		lease_drop(&b->lease);
 		return find(c, unsent, err);
 	}
 	if (err->code == ERR_LIMIT)
@@ -487,7 +459,7 @@ bash_next(struct call *c, const struct event *ev, struct error *err)
 	if (c->state == CALL_STOPPING) {
 		if (ev->type != EVENT_END)
 			return STEP_WAIT;
-		b->find = NULL;
+		b->lease.find = NULL;
 		return STEP_DONE;
 	}
 	if (b->state == BASH_FIND)
@@ -503,12 +475,7 @@ bash_stop(struct call *c)
 
 	web_cancel(b->op);
 	b->op = NULL;
-	if (b->find == NULL)
-		return STEP_DONE;
-	if (session_find_stop(b->find))
-		return STEP_WAIT;
-	b->find = NULL;
-	return STEP_DONE;
+	return lease_stop(&b->lease) ? STEP_WAIT : STEP_DONE;
 }
 
 static void
@@ -516,9 +483,8 @@ bash_release(struct call *c)
 {
 	struct bash *b = c->data;
 
-	session_find_close(b->find);
 	web_cancel(b->op);
-	let_go(b);
+	lease_drop(&b->lease);
 	buf_wipe(&b->body);
 }
 

@@ -6,5 +6,6 @@
 #include "tools.h"
 
 extern const struct tool tool_bash;
+extern const struct tool tool_bash_output;
 
 #endif

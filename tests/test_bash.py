@@ -169,9 +169,61 @@ def test_a_background_command_returns_at_once(bash):
     server = bash()
     r = run(server, "sleep 0.2; echo done > \"$TMPDIR/flag\"; sleep 60",
             background=True)
-    assert r["exit_code"] == 0 and r["background_id"]
+    assert r["exit_code"] == 0 and r["output_id"]
     wait_for(lambda: call(server, "cat \"$TMPDIR/flag\"")
              ["structuredContent"]["stdout"] == "done", "the flag")
+
+
+def output(program, id, **more):
+    r = program.tool("bash_output", {"output_id": id, **more})
+    assert r["isError"] is False, r
+    return r["structuredContent"]
+
+
+def test_long_output_is_there_to_be_read(bash):
+    server = bash()
+    id = run(server, "seq 100000", max_output_chars=200)["output_id"]
+    r = output(server, id, offset=588890)
+    assert (r["output"], r["next_offset"]) == ("0000\n", 588895)
+    r = output(server, id, line=50000, max_output_chars=128)
+    assert r["output"].startswith("50000\n50001\n")
+    assert (r["state"], r["exit_code"]) == ("exited", 0)
+    assert output(server, id, line=-2)["output"] == "99999\n100000\n"
+    assert "output_id" not in run(server, "echo short")
+
+
+def test_output_is_read_in_whole_characters(bash):
+    server = bash()
+    id = run(server, "yes \u20ac\u00fc\U0001f600 | head -200 | tr -d '\\n'",
+             max_output_chars=128)["output_id"]
+    text, at = "", 0
+    while at < 1800:
+        r = output(server, id, offset=at, max_output_chars=131)
+        text, at = text + r["output"], r["next_offset"]
+    assert text == "\u20ac\u00fc\U0001f600" * 200
+
+
+def test_a_background_command_is_spoken_to_and_ended(bash):
+    server = bash()
+    id = run(server, "while read x; do echo got $x; done; echo end; exit 5",
+             background=True, stdin_open=True)["output_id"]
+    output(server, id, stdin="one\ntwo\n")
+    wait_for(lambda: output(server, id)["output"] == "got one\ngot two\n",
+             "its answer")
+    r = output(server, id, close_stdin=True, wait=10)
+    assert (r["state"], r["exit_code"]) == ("exited", 5)
+    assert r["output"].endswith("end\n")
+    id = run(server, "echo begun; sleep 99", background=True)["output_id"]
+    assert output(server, id)["state"] == "running"
+    assert output(server, id, stop=True)["state"] == "stopped"
+
+
+def test_an_unknown_output_is_told(bash):
+    server = bash()
+    r = server.tool("bash_output", {"output_id": "none"})
+    assert "there is no output 'none'" in failure(r)
+    r = server.tool("bash_output", {"output_id": "../x"})
+    assert "not one of bash's" in failure(r)
 
 
 @pytest.mark.parametrize("id", [c["id"] for c in VECTORS["session_id"]["cases"]
@@ -398,6 +450,8 @@ def test_a_pod_that_is_over_is_replaced_at_once(bash, standin, how):
         agent = next(p for p in standin.processes()
                      if p["argv"][0].endswith("/mcp-sandbox-agent"))
         os.kill(agent["pid"], signal.SIGKILL)
+        # Before anybody can know, a command may be lost with it.
+        time.sleep(0.3)
     else:
         standin.call("PATCH", path + "/status", {"status": {
             "phase": how.capitalize(), "reason": "Evicted"}}, MERGE)

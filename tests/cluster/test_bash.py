@@ -180,12 +180,12 @@ def test_servers_racing_for_a_session_share_its_pod(api):
                 Server("--session-id", name) as b:
             ids = [s.request("tools/call", {"name": "bash", "arguments": {
                 "command": "echo $$"}}) for s in (a, b)]
-            got = [s.reply(i, 90)["result"] for s, i in zip((a, b), ids)]
-        end(api, name)
-        return got
+            return name, [s.reply(i, 90)["result"]
+                          for s, i in zip((a, b), ids)]
 
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        for got in pool.map(race, [session() for _ in range(count)]):
+        for name, got in pool.map(race, [session() for _ in range(count)]):
+            end(api, name)
             assert not any(r["isError"] for r in got), got
             one, two = (r["structuredContent"]["stdout"] for r in got)
             assert one == two

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent.h"
+#include "env.h"
+#include "error.h"
+#include "lease.h"
+#include "session.h"
+#include "token.h"
+
+/* Over HTTP the caller's; NULL when it has told none. */
+static const char *
+session_id(const struct env *env)
+{
+	if (!env->http)
+		return sessions_own(env->sessions);
+	return env->session_sent ? env->session : NULL;
+}
+
+int
+lease_check(const struct env *env, struct error *err)
+{
+	const char *id = session_id(env);
+
+	if (id == NULL)
+		return error_set(err, ERR_INPUT, "missing X-Session-ID header");
+	if (token_session_ok(id))
+		return 0;
+	error_set(err, ERR_INPUT, "invalid session ID '%.63s': 1 to 63 of a-z, "
+	    "0-9 and -, no - at either end (%s)", id, env->http ?
+	    "X-Session-ID" : "--session-id");
+	return error_wrap(err, "sandbox exec failed");
+}
+
+int
+lease_find(struct lease *l, const struct env *env, bool doubt, event_fn *fn,
+    void *arg)
+{
+	l->find = session_find(env->sessions, session_id(env), doubt, fn, arg);
+	return l->find == NULL ? -1 : 0;
+}
+
+void
+lease_take(struct lease *l)
+{
+	l->session = session_found(l->find);
+	l->find = NULL;
+	session_use(l->session);
+	l->agent = agent_hold(session_agent(l->session));
+}
+
+void
+lease_drop(struct lease *l)
+{
+	session_find_close(l->find);
+	session_unuse(l->session);
+	agent_close(l->agent);
+	*l = (struct lease){ NULL, NULL, NULL };
+}
+
+bool
+lease_stop(struct lease *l)
+{
+	if (l->find == NULL)
+		return false;
+	if (session_find_stop(l->find))
+		return true;
+	l->find = NULL;
+	return false;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lease - the use of the session's agent by one call, from finding to leaving. */
+#ifndef LEASE_H
+#define LEASE_H
+
+#include <stdbool.h>
+
+#include "event.h"
+
+struct agent;
+struct env;
+struct error;
+struct session;
+struct session_find;
+
+struct lease {
+	struct session_find *find;
+	struct session *session;	/* in use */
+	struct agent *agent;		/* held */
+};
+
+/* Has the caller a session, and is it one? -1: err. */
+int lease_check(const struct env *env, struct error *err);
+/* session_find() of the caller's; -1: no memory. Events come until EVENT_END,
+ * which is to be followed by lease_take() or lease_drop(). */
+int lease_find(struct lease *l, const struct env *env, bool doubt,
+    event_fn *fn, void *arg);
+void lease_take(struct lease *l);
+void lease_drop(struct lease *l);
+/* true: EVENT_END is to come, when what was begun is cleaned up. */
+bool lease_stop(struct lease *l);
+
+#endif

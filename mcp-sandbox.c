@@ -539,10 +539,16 @@ main(int argc, char *argv[])
 		return fail(&s, EXIT_CONFIG, &error);
 	/* 5. Files, keys and the cluster's address, into memory. */
 	s.host.out = s.out = front_unblocked(1);
-	if (credentials_open(&s, &error) == -1 || hosting_open(&s.host,
-	    &s.config, &s.log, s.signals, s.key, &error) == -1)
-		return fail(&s, error.code == ERR_SYSTEM ? EXIT_OS :
-		    EXIT_CONFIG, &error);
+	if (credentials_open(&s, &error) == -1)
+		return fail(&s, error.code == ERR_CONFIG ? EXIT_CONFIG :
+		    EXIT_CLUSTER, &error);
+	if (hosting_open(&s.host, &s.config, &s.log, s.signals, s.key,
+	    &error) == -1) {
+		r = fail(&s, error.code == ERR_SYSTEM ? EXIT_OS : EXIT_CONFIG,
+		    &error);
+		server_close(&s);
+		return r;
+	}
 	/* Past this, each connection is in a process of its own. */
 	if (s.host.mode == HOSTING_SERVE && !s.collect) {
 		alarm(0);

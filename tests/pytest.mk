@@ -6,7 +6,6 @@
 # Most of its time is waiting, so it is done by several at once.
 
 check-blackbox: all
-	@cd tests && $$(./venv.sh) -m pytest -q -p no:cacheprovider -n 3 \
-	    $(PYTEST) test_*.py
+	@cd tests && ./twice $$(./venv.sh) -n 3 $(PYTEST) test_*.py
 
 .PHONY: check-blackbox

@@ -53,4 +53,4 @@ trap 'finish $?' EXIT
 if [ ! -s "$R/pids" ]; then
 	"$H/up.sh" && "$H/install.sh" || exit 1
 fi
-"$PYTHON" -m pytest -q --tb=short -p no:cacheprovider "$@" "$H"
+"$H/../twice" "$PYTHON" --tb=short "$@" "$H"

@@ -4,6 +4,7 @@
 
 #include "buf.h"
 #include "job-state.h"
+#include "jsonw.h"
 #include "manifest.h"
 
 static void
@@ -144,6 +145,24 @@ schedule(struct job_pod *p, struct json pod, long now, long patience_s)
 	}
 }
 
+static void
+write_least(struct jsonw *w, struct json limits)
+{
+	const char *raw;
+	size_t len;
+
+	jsonw_object(w, "resources");
+	jsonw_object(w, "requests");
+	jsonw_str(w, "cpu", "1m");
+	jsonw_str(w, "memory", "1Mi");
+	jsonw_end(w);
+	if (json_type(limits) == JSON_OBJECT) {
+		raw = json_raw(limits, &len);
+		jsonw_raw(w, "limits", raw, len);
+	}
+	jsonw_end(w);
+}
+
 void
 job_pod_read(struct job_pod *p, struct json pod, long now, long patience_s)
 {
@@ -154,6 +173,7 @@ job_pod_read(struct job_pod *p, struct json pod, long now, long patience_s)
 	get(json_path(pod, "metadata.name"), p->name, sizeof(p->name));
 	p->deleting = json_type(json_path(pod, "metadata.deletionTimestamp")) ==
 	    JSON_STRING;
+	p->placed = json_type(json_path(pod, "spec.nodeName")) == JSON_STRING;
 	p->over = json_is(json_get(status, "phase"), "Failed") ||
 	    json_is(json_get(status, "phase"), "Succeeded");
 	get(json_get(status, "reason"), reason, sizeof(reason));
@@ -177,6 +197,44 @@ job_pod_read(struct job_pod *p, struct json pod, long now, long patience_s)
 	/* What was evicted or is over has nobody to ask. */
 	if (p->over)
 		p->reader_runs = p->inject_runs = false;
+}
+
+void
+job_pod_shrink(struct buf *out, struct json pod)
+{
+	struct json list = json_path(pod, "spec.containers"), m, v;
+	struct jsonw w;
+	char key[40];
+	const char *raw;
+	size_t len;
+
+	if (json_is(json_path(json_first(list), "resources.requests.cpu"),
+	    "1m"))
+		return;
+	jsonw_init(&w, out);
+	jsonw_object(&w, NULL);
+	jsonw_object(&w, "spec");
+	jsonw_array(&w, "containers");
+	for (m = json_first(list); json_type(m) != JSON_NONE;
+	    m = json_next(m)) {
+		bool main_one = json_is(json_get(m, "name"), "main");
+
+		jsonw_object(&w, NULL);
+		for (v = json_first(m); json_type(v) != JSON_NONE;
+		    v = json_next(v)) {
+			if (!json_str(json_key(v), key, sizeof(key)) ||
+			    (main_one && strcmp(key, "resources") == 0))
+				continue;
+			raw = json_raw(v, &len);
+			jsonw_raw(&w, key, raw, len);
+		}
+		if (main_one)
+			write_least(&w, json_path(m, "resources.limits"));
+		jsonw_end(&w);
+	}
+	jsonw_end(&w);
+	jsonw_end(&w);
+	jsonw_end(&w);
 }
 
 /* What the runner was told: the word after "--work". */

@@ -16,6 +16,7 @@
 struct job_pod {
 	char name[254];
 	bool deleting;
+	bool placed;			/* on a node */
 	bool inject_runs, inject_done;	/* done: it ended well */
 	bool reader_runs, main_runs;
 	bool main_ended;
@@ -31,6 +32,12 @@ struct job_pod {
 /* now: of time(2). patience_s: how long no node may take it. */
 void job_pod_read(struct job_pod *p, struct json pod, long now,
     long patience_s);
+
+/*
+ * The merge patch that takes the command's requests back, which count as long
+ * as its pod is kept; nothing when they are back already.
+ */
+void job_pod_shrink(struct buf *out, struct json pod);
 
 struct job_object {
 	char token[JOB_TOKEN], run_id[JOB_RUN_ID], uid[64];

@@ -22,6 +22,7 @@
 enum {
 	PAGE = 150,			/* objects of a list at once */
 	FIRST_MS = 250,
+	EAGER_MS = 80,			/* between knocks at a container */
 	LOOK_MS = 1000,			/* between looks at what is not there */
 	QUEUE_MS = 400, QUEUE_JITTER = 800,
 	SUBMIT_MS = 50 * 1000,		/* a client waits for its answer */
@@ -411,6 +412,20 @@ log_came(struct call *c, const struct event *ev, struct error *err)
 	return failed(c, f->pod.reason, f->pod.message, err);
 }
 
+/* The pod is over, or will never be more than it is. */
+static enum step
+gave_up(struct call *c, struct error *err)
+{
+	struct jobflow *f = c->data;
+
+	if (f->look != NULL)
+		return STEP_WAIT;
+	if (f->pod.broken && f->pod.log_of != NULL && !f->pod_gone)
+		return ask_log(c, err);
+	return failed(c, f->pod.broken ? f->pod.reason : "deleted",
+	    f->pod.broken ? f->pod.message : "its pod was deleted", err);
+}
+
 /* --- the runner goes in -------------------------------------------------- */
 
 static void
@@ -460,6 +475,7 @@ inject(struct call *c, struct error *err)
 	f->head[0] = f->machine[0] = '\0';
 	f->agent_len = 0;
 	call_progress(c, "pod %s takes the files", f->pod.name);
+	f->opened = false;
 	f->inject = exec_open(env->k8s, &req, on_inject, c);
 	return f->inject == NULL ? no_memory(err) : STEP_WAIT;
 }
@@ -503,13 +519,20 @@ injecting(struct call *c, const struct event *ev, struct error *err)
 {
 	struct jobflow *f = c->data;
 
+	f->opened |= ev->type == EVENT_OPEN;
 	if (ev->type == EVENT_DATA)
 		return machine(c, ev, err);
 	if (ev->type != EVENT_END)
 		return STEP_WAIT;
 	f->inject = NULL;
+	if (!f->opened && !f->pod.inject_runs) {
+		/* It is not there yet. */
+		call_timer(c, EAGER_MS);
+		return STEP_WAIT;
+	}
 	if (ev->err == NULL && ev->code == 0) {
 		f->injected = true;
+		call_timer(c, EAGER_MS);
 		return f->mode == FLOW_SUBMIT ? submitted(c, err) : STEP_WAIT;
 	}
 	if (f->injected || ++f->tries < TRIES)
@@ -546,6 +569,7 @@ ask_reader(struct call *c, const char *const *argv, struct error *err)
 
 	job_result_reset(&f->result);
 	f->said[0] = '\0';
+	f->opened = false;
 	f->collect = exec_open(env->k8s, &req, on_collect, c);
 	return f->collect == NULL ? no_memory(err) : STEP_WAIT;
 }
@@ -624,6 +648,9 @@ collected(struct call *c, struct error *err)
 		return judged(c, err);
 	if (f->mode == FLOW_FETCH)
 		return not_yet(c, err);
+	if (strcmp(state, "starting") == 0 && f->mode == FLOW_RUN &&
+	    mono_ms() < f->start_until_ms)
+		return collect(c, err);
 	/* It should have ended long ago. */
 	if (!f->stop) {
 		f->stop = true;
@@ -639,6 +666,7 @@ collecting(struct call *c, const struct event *ev, struct error *err)
 	struct jobflow *f = c->data;
 	struct error why = { .code = ERR_NONE };
 
+	f->opened |= ev->type == EVENT_OPEN;
 	if (ev->type == EVENT_DATA && ev->channel == 2)
 		(void)snprintf(f->said, sizeof(f->said), "%.*s",
 		    ev->len > 199 ? 199 : (int)ev->len, ev->data);
@@ -659,14 +687,17 @@ collecting(struct call *c, const struct event *ev, struct error *err)
 	f->collect = NULL;
 	if (job_result_whole(&f->result))
 		return collected(c, err);
+	if (!f->opened && !f->pod.reader_runs && !f->pod.over &&
+	    !f->pod_gone) {
+		call_timer(c, EAGER_MS);
+		return STEP_WAIT;
+	}
 	if (f->path[0] != '\0' && ev->err == NULL) {
 		error_set(err, ERR_GONE, "job %s: %s", f->job.token, f->said);
 		return STEP_FAIL;
 	}
 	if (f->pod.broken || f->pod_gone || f->pod.deleting)
-		return failed(c, f->pod.broken ? f->pod.reason : "deleted",
-		    f->pod.broken ? f->pod.message : "its pod was deleted",
-		    err);
+		return gave_up(c, err);
 	if (++f->tries >= TRIES)
 		return failed(c, "connection_lost", ev->err != NULL ?
 		    ev->err->text : "its result could not be read", err);
@@ -687,22 +718,23 @@ look_at_pod(struct call *c, struct error *err)
 		return STEP_WAIT;
 	if (f->dead_until_ms != 0)
 		return pod_said(f) ? judged(c, err) : STEP_WAIT;
-	if (f->collect != NULL)
+	if (f->collect != NULL && !(p->broken && !p->main_runs &&
+	    !p->main_ended && strcmp(p->reason, "image_error") == 0))
 		return STEP_WAIT;
-	if (p->broken && p->log_of != NULL)
-		return ask_log(c, err);
 	if (p->broken)
-		return failed(c, p->reason, p->message, err);
+		return gave_up(c, err);
 	if (p->inject_done && !f->injected) {
 		f->injected = true;
 		if (f->mode == FLOW_SUBMIT)
 			return submitted(c, err);
 	}
-	if (p->inject_runs && !f->injected && f->inject == NULL &&
-	    (f->mode == FLOW_RUN || f->mode == FLOW_SUBMIT))
+	if ((p->inject_runs || p->placed) && !f->injected &&
+	    f->inject == NULL && (f->mode == FLOW_RUN ||
+	    f->mode == FLOW_SUBMIT))
 		return inject(c, err);
-	if (p->reader_runs && (p->main_runs || p->main_ended) &&
-	    f->mode != FLOW_SUBMIT)
+	if (f->mode == FLOW_RUN ? f->injected && f->inject == NULL &&
+	    !p->over && !p->deleting : f->mode != FLOW_SUBMIT &&
+	    p->reader_runs && (p->main_runs || p->main_ended))
 		return f->path[0] != '\0' ? range(c, err) : collect(c, err);
 	if (p->over || p->deleting)
 		return failed(c, "deleted", p->over ? "its result is no longer "
@@ -729,6 +761,11 @@ seen(struct call *c, const struct event *ev, struct error *err)
 	if (ev->type != EVENT_OBJECT)
 		return STEP_WAIT;
 	f->pod_seen = true;
+	if (f->mode == FLOW_FETCH) {
+		buf_free(&f->shrink);
+		buf_init(&f->shrink, 256 << 10);
+		job_pod_shrink(&f->shrink, ev->object);
+	}
 	job_pod_read(&f->pod, ev->object, (long)time(NULL),
 	    env->config->unschedulable_s);
 	if (!f->pod.pull_failed)
@@ -742,9 +779,7 @@ seen(struct call *c, const struct event *ev, struct error *err)
 		/* Its last words may be on their way. */
 		if (f->collect != NULL)
 			return STEP_WAIT;
-		return failed(c, f->pod.broken ? f->pod.reason : "deleted",
-		    f->pod.broken ? f->pod.message : "its pod was deleted",
-		    err);
+		return gave_up(c, err);
 	}
 	return look_at_pod(c, err);
 }
@@ -800,6 +835,8 @@ tick(struct call *c, struct error *err)
 	call_timer(c, LOOK_MS);
 	if (f->dead_until_ms != 0)
 		return now >= f->dead_until_ms ? judged(c, err) : STEP_WAIT;
+	if (f->pull_ms != 0 && now - f->pull_ms >= PULL_MS)
+		return failed(c, "image_error", f->pod.message, err);
 	if (f->collect != NULL || f->look != NULL)
 		return STEP_WAIT;
 	if (!f->pod_seen) {
@@ -807,8 +844,6 @@ tick(struct call *c, struct error *err)
 			return failed(c, "deleted", f->object.message, err);
 		return ask_events(c, err);
 	}
-	if (f->pull_ms != 0 && now - f->pull_ms >= PULL_MS)
-		return failed(c, "image_error", f->pod.message, err);
 	if (f->mode == FLOW_FETCH && f->wait_until_ms - now < LOOK_MS)
 		call_timer(c, f->wait_until_ms - now);
 	if (f->mode != FLOW_FETCH && now >= f->start_until_ms)
@@ -859,6 +894,20 @@ jobflow_end(struct call *c, struct error *err)
 	step = request(c, "PATCH", "jobs", f->job.token, "", body.data, err);
 	buf_free(&note);
 	buf_free(&body);
+	return step;
+}
+
+enum step
+jobflow_shrink(struct call *c, struct error *err)
+{
+	struct jobflow *f = c->data;
+	char name[300];
+	enum step step;
+
+	(void)snprintf(name, sizeof(name), "/%s/resize", f->pod.name);
+	f->state = FLOW_SHRINK;
+	step = request(c, "PATCH", "pods", NULL, name, f->shrink.data, err);
+	buf_free(&f->shrink);
 	return step;
 }
 
@@ -1091,6 +1140,8 @@ replied(struct call *c, const struct event *ev, struct error *err)
 		return deleted(c, ev);
 	case FLOW_VERIFY:
 		return verified(c, ev, err);
+	case FLOW_SHRINK:	/* older clusters can't, and rights may lack */
+		return f->finish(c, err);
 	case FLOW_END:		/* done what could be done */
 		f->state = FLOW_FIND;
 		f->object.note[0] = ' ';
@@ -1183,6 +1234,7 @@ jobflow_release(struct call *c)
 	close_all(f);
 	k8s_cancel(f->request);
 	buf_free(&f->body);
+	buf_free(&f->shrink);
 	job_free(&f->job);
 	job_result_free(&f->result);
 	free(f->over);

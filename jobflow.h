@@ -31,7 +31,8 @@ enum jobflow_mode { FLOW_RUN, FLOW_SUBMIT, FLOW_FETCH, FLOW_CANCEL };
 
 enum jobflow_state {
 	FLOW_COUNT_PODS, FLOW_COUNT_JOBS,	/* before the create, and after */
-	FLOW_QUEUE, FLOW_POST, FLOW_FIND, FLOW_WATCH, FLOW_END, FLOW_DELETE,
+	FLOW_QUEUE, FLOW_POST, FLOW_FIND, FLOW_WATCH, FLOW_END, FLOW_SHRINK,
+	FLOW_DELETE,
 	FLOW_VERIFY,
 };
 
@@ -57,6 +58,8 @@ struct jobflow {
 	size_t agent_len, sent;		/* sent: of head, agent and pack */
 	char said[200];			/* by collect, on its stderr */
 	bool injected;
+	bool opened;			/* inject or collect really began */
+	struct buf shrink;		/* fetch: patch of the pod, or empty */
 	bool stop;			/* collect ends the command */
 	unsigned tries;			/* of the collect, or the DELETE */
 
@@ -96,6 +99,9 @@ void jobflow_release(struct call *c);
 /* Make a job that will never start end in the cluster; finish comes again,
  * with a note in the object. */
 enum step jobflow_end(struct call *c, struct error *err);
+/* The kept pod's requests are taken back, where that is possible; finish comes
+ * again. */
+enum step jobflow_shrink(struct call *c, struct error *err);
 /* Delete the Job and see its pod gone; then finish is called again. */
 enum step jobflow_delete(struct call *c);
 

@@ -276,6 +276,9 @@ fetch_finish(struct call *c, struct error *err)
 	}
 	if (must_end(f))
 		return jobflow_end(c, err);
+	if (f->shrink.len > 0 && buf_ok(&f->shrink) && !f->pod.over &&
+	    !f->pod_gone)
+		return jobflow_shrink(c, err);
 	jsonw_init(&w, &c->structured);
 	jsonw_object(&w, NULL);
 	jsonw_str(&w, "status", "done");

@@ -66,6 +66,8 @@ def start():
 
     yield begin
     for program in running:
+        if program.child.poll() is None:
+            program.close(20)
         program.dispose()
 
 
@@ -224,6 +226,20 @@ def test_another_server_goes_on(start):
         j for j in objects("jobs") if j["metadata"]["name"] == token])
     gone = second.tool("fetch_job", {"job_token": token})
     assert gone["isError"] and "submit" in gone["content"][0]["text"]
+
+
+def test_a_kept_result_gives_its_requests_back(server):
+    token = submit(server, "echo a", limits={"memory": "64Mi"})
+    fetch(server, token)
+
+    def allocated():
+        pod = [p for p in objects("pods") if token in p["metadata"]["name"]][0]
+        main = [c for c in pod["status"]["containerStatuses"]
+                if c["name"] == "main"][0]
+        return main.get("allocatedResources") == {"cpu": "1m", "memory": "1Mi"}
+    eventually("requests of 1m and 1Mi", allocated)
+    assert fetch(server, token)["stdout"] == "a\n"
+    ask(server, "cancel_job", job_token=token)
 
 
 def test_cancel_leaves_no_pod(server):

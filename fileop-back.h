@@ -44,6 +44,7 @@ struct fileop {
 	size_t sent;			/* bytes of head, data, tail */
 	long asked_ms;			/* when the request was sent */
 	long skip;			/* bytes of an answer before offset */
+	bool no_head;			/* a router refused HEAD */
 	bool answered;			/* the answer's head was looked at */
 	struct buf text;		/* what a script or an error says */
 	struct buf complaint;		/* on a script's stderr */

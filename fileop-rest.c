@@ -95,7 +95,7 @@ aim(struct fileop *f, struct buf *url)
 	if (f->req.verb == FILEOP_DELETE && f->req.all)
 		buf_puts(url, "?recursive=true");
 	if (f->step == STEP_SIZE || f->req.verb == FILEOP_EXISTS)
-		return "HEAD";
+		return f->no_head ? "GET" : "HEAD";
 	return f->req.verb == FILEOP_WRITE ? "PUT" :
 	    f->req.verb == FILEOP_DELETE ? "DELETE" : "GET";
 }
@@ -154,6 +154,8 @@ fileop_rest(struct fileop *f)
 		(void)snprintf(range, sizeof(range), "Range: bytes=%ld-%ld",
 		    f->req.offset, f->req.offset + f->req.length - 1);
 		fields[0] = range;
+	} else if (f->no_head) {
+		fields[0] = "Range: bytes=0-0";
 	}
 	f->asked_ms = mono_ms();
 	if (!buf_ok(&url))
@@ -176,12 +178,23 @@ is_json(const struct fileop *f)
 	    16) == 0;
 }
 
+/* The file's, whatever part of it the answer holds; 0: it does not say. */
+static long
+whole_size(const struct fileop *f, long status)
+{
+	const char *p = web_field(f->web, "Content-Range");
+
+	if (status != 206 && status != 416)
+		return strtol(web_field(f->web, "Content-Length"), NULL, 10);
+	p = strchr(p, '/');
+	return p == NULL ? 0 : strtol(p + 1, NULL, 10);
+}
+
 /* What the head says; -1: no use to read on. */
 static int
 look(struct fileop *f, long status, struct error *err)
 {
 	bool sandboxd = f->link->runtime == RUNTIME_SANDBOXD;
-	const char *slash;
 
 	f->answered = true;
 	if (status < 200 || status > 299)
@@ -194,15 +207,10 @@ look(struct fileop *f, long status, struct error *err)
 	if (sandboxd && status == 200 && is_json(f))
 		return error_set(err, ERR_CONFLICT, "'%.200s' is a directory",
 		    f->req.path);
-	if (status == 206) {
-		slash = strchr(web_field(f->web, "Content-Range"), '/');
-		f->result.size = slash == NULL ? 0 :
-		    strtol(slash + 1, NULL, 10);
-		return 0;
-	}
-	/* All of it, as somebody in between may do. */
-	f->skip = f->req.offset;
-	f->result.size = strtol(web_field(f->web, "Content-Length"), NULL, 10);
+	/* All of it, as somebody in between may do? */
+	if (status != 206)
+		f->skip = f->req.offset;
+	f->result.size = whole_size(f, status);
 	return 0;
 }
 
@@ -229,13 +237,9 @@ static int
 read_end(struct fileop *f, long status, struct error *err)
 {
 	long want;
-	const char *slash;
 
-	if (status == 416) {
-		slash = strchr(web_field(f->web, "Content-Range"), '/');
-		f->result.size = slash == NULL ? -1 :
-		    strtol(slash + 1, NULL, 10);
-	}
+	if (status == 416)
+		f->result.size = whole_size(f, status);
 	if (f->req.offset > f->result.size)
 		return error_set(err, ERR_INPUT, "offset %ld is beyond the "
 		    "end of '%.200s', which has %ld bytes", f->req.offset,
@@ -280,13 +284,14 @@ conclude(struct fileop *f, const struct event *reply, struct error *err)
 		return 0;
 	if (ev.err == NULL && ev.status == 416 && f->req.verb == FILEOP_READ)
 		return read_end(f, 416, err);
+	if (ev.err == NULL && ev.status == 416 && f->no_head)
+		ev.status = 206;	/* of an empty file */
 	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
 		link_explain(f->link, &ev, mono_ms() - f->asked_ms, err);
 		return -1;
 	}
 	if (f->step == STEP_SIZE) {
-		f->result.size = strtol(web_field(f->web, "Content-Length"),
-		    NULL, 10);
+		f->result.size = whole_size(f, ev.status);
 		return f->result.size == (long)f->size ? 0 : error_set(err,
 		    ERR_LOST, "not all %zu bytes arrived", f->size);
 	}
@@ -305,7 +310,21 @@ list_by_script(struct fileop *f, const struct event *ev)
 	    ev->status != 500 || f->link->runtime != RUNTIME_LEGACY)
 		return false;
 	listing_free(&f->list);
+	f->web = NULL;
 	fileop_script(f);
+	return true;
+}
+
+/* The Python router knows no HEAD. */
+static bool
+without_head(struct fileop *f, const struct event *ev)
+{
+	if (ev->err != NULL || ev->status != 405 || f->no_head ||
+	    (f->step != STEP_SIZE && f->req.verb != FILEOP_EXISTS))
+		return false;
+	f->no_head = true;
+	f->web = NULL;
+	fileop_rest(f);
 	return true;
 }
 
@@ -326,10 +345,8 @@ on_reply(void *arg, const struct event *ev)
 	}
 	if (ev->type != EVENT_REPLY)
 		return;
-	if (list_by_script(f, ev)) {
-		f->web = NULL;
+	if (without_head(f, ev) || list_by_script(f, ev))
 		return;
-	}
 	r = conclude(f, ev, &err);
 	f->web = NULL;
 	if (r == -1)

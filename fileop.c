@@ -96,8 +96,8 @@ fileop_take(struct fileop *f, const char *data, size_t len)
 	buf_put(&f->result.data, data, len < room ? len : room);
 }
 
-const struct fileop_result *
-fileop_result(const struct fileop *f)
+struct fileop_result *
+fileop_result(struct fileop *f)
 {
 	return &f->result;
 }

@@ -62,8 +62,9 @@ struct fileop_result {
  */
 struct fileop *fileop_start(struct env *env, const struct fileop_req *req,
     event_fn *fn, void *arg);	/* NULL: no memory; req->data is freed */
-/* Valid in the function called for EVENT_END, no longer. */
-const struct fileop_result *fileop_result(const struct fileop *f);
+/* Valid in the function called for EVENT_END, no longer; its data may be freed
+ * as soon as it is not needed. */
+struct fileop_result *fileop_result(struct fileop *f);
 void fileop_stop(struct fileop *f);	/* EVENT_END follows */
 void fileop_close(struct fileop *f);	/* NULL is fine */
 

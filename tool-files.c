@@ -108,7 +108,7 @@ start_op(struct call *c, const struct event *ev, struct error *err)
  */
 static enum step
 go_on(struct call *c, const struct event *ev, const char *what,
-    const struct fileop_result **r, struct error *err)
+    struct fileop_result **r, struct error *err)
 {
 	struct file_call *f = c->data;
 
@@ -217,7 +217,7 @@ static enum step
 upload_next(struct call *c, const struct event *ev, struct error *err)
 {
 	const struct file_call *f = c->data;
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 	enum step step = go_on(c, ev, "write file to", &r, err);
 	struct jsonw w;
 
@@ -329,7 +329,7 @@ write_content(struct jsonw *w, const struct buf *b, bool text, size_t len)
 }
 
 static enum step
-downloaded(struct call *c, const struct fileop_result *r, struct error *err)
+downloaded(struct call *c, struct fileop_result *r, struct error *err)
 {
 	const struct file_call *f = c->data;
 	size_t len = r->data.len, chars = 0;
@@ -360,6 +360,7 @@ downloaded(struct call *c, const struct fileop_result *r, struct error *err)
 	jsonw_init(&w, &c->structured);
 	jsonw_object(&w, NULL);
 	write_content(&w, &r->data, text, len);
+	buf_free(&r->data);
 	jsonw_int(&w, "bytes_read", (long)len);
 	jsonw_str(&w, "encoding", text ? "utf-8" : "base64");
 	jsonw_int(&w, "size", r->size);
@@ -371,7 +372,7 @@ downloaded(struct call *c, const struct fileop_result *r, struct error *err)
 static enum step
 download_next(struct call *c, const struct event *ev, struct error *err)
 {
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 	enum step step = go_on(c, ev, "read file from", &r, err);
 
 	if (r == NULL || step != STEP_DONE || c->state == CALL_STOPPING)
@@ -454,7 +455,7 @@ static enum step
 list_next(struct call *c, const struct event *ev, struct error *err)
 {
 	struct file_call *f = c->data;
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 	enum step step = go_on(c, ev, "list directory in", &r, err);
 	struct jsonw w;
 
@@ -503,7 +504,7 @@ exists_start(struct call *c, struct json args, struct error *err)
 static enum step
 exists_next(struct call *c, const struct event *ev, struct error *err)
 {
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 	enum step step = go_on(c, ev, "check path in", &r, err);
 	struct jsonw w;
 
@@ -544,7 +545,7 @@ stat_start(struct call *c, struct json args, struct error *err)
 static enum step
 stat_next(struct call *c, const struct event *ev, struct error *err)
 {
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 	enum step step = go_on(c, ev, "look at path in", &r, err);
 	struct jsonw w;
 	char mode[8];
@@ -594,7 +595,7 @@ delete_start(struct call *c, struct json args, struct error *err)
 static enum step
 delete_next(struct call *c, const struct event *ev, struct error *err)
 {
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 
 	return go_on(c, ev, "delete path in", &r, err);
 }
@@ -630,7 +631,7 @@ move_start(struct call *c, struct json args, struct error *err)
 static enum step
 move_next(struct call *c, const struct event *ev, struct error *err)
 {
-	const struct fileop_result *r = NULL;
+	struct fileop_result *r = NULL;
 
 	return go_on(c, ev, "move path in", &r, err);
 }

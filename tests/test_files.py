@@ -390,6 +390,37 @@ def test_a_read_that_fails_is_an_error(box):
     assert get(box, "f") == b"x" * 100
 
 
+def test_a_router_without_head_is_got_along_with(standin, start):
+    """agent-sandbox 3.7"""
+    standin.pool()
+    box = Box(standin, start())
+    for data in b"x", b"":
+        put(box, "f", data)
+        standin.fault("status", where="runtime", method="^HEAD$", code=405,
+                      count=-1)
+        assert exists(box, "f")
+        assert exists(box, ".")
+        assert not exists(box, "g")
+        standin.clear_faults()
+
+
+def test_without_a_shell_the_size_has_to_do(standin, start):
+    standin.pool()
+    box = Box(standin, start())
+    put(box, "g", b"old")
+    for refused in ["^HEAD$"], []:
+        standin.fault("status", where="runtime", path="Start", count=-1,
+                      code="UNIMPLEMENTED")
+        for method in refused:
+            standin.fault("status", where="runtime", method=method, code=405,
+                          count=-1)
+        for data in b"x" * 1000, b"":
+            out = put(box, "f", data)
+            assert (out["size"], out["verified"]) == (len(data), "size")
+        standin.clear_faults()
+        assert get(box, "f") == b""
+
+
 def test_the_claim_is_the_only_request_after_the_first(box):
     """agent-sandbox 8: one GET of the claim per call."""
     put(box, "f", b"x")

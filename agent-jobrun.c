@@ -384,7 +384,7 @@ children(pid_t pid, pid_t *list, size_t n)
 static void
 kill_all(const struct run *r, int number)
 {
-	static pid_t list[KILL_MAX];
+	pid_t list[KILL_MAX];
 	size_t n;
 
 	if (getpid() == 1) {
@@ -418,7 +418,7 @@ reap(struct run *r)
 static void
 drain(struct run *r, struct output *o)
 {
-	static char piece[PIECE];
+	char piece[PIECE];
 	long long keep;
 	ssize_t n;
 

@@ -28,8 +28,9 @@ static const char *const transports[] = { "stdio", "http", NULL };
 #define AT(field) offsetof(struct config, field)
 
 static const struct setting rows[] = {
-	{ "kubeconfig", 'k', { "MCP_SANDBOX_KUBECONFIG", "MCP_K8S_KUBECONFIG" }, SET_TEXT,
-	    AT(kubeconfig), 0, 0, NULL, NULL, "FILE",
+	{ "kubeconfig", 'k', { "MCP_SANDBOX_KUBECONFIG",
+	    "MCP_K8S_KUBECONFIG" }, SET_TEXT, AT(kubeconfig), 0, 0, NULL,
+	    NULL, "FILE",
 	    "how to reach the cluster ($KUBECONFIG)" },
 	{ "context", 'c', { "MCP_SANDBOX_CONTEXT" }, SET_TEXT, AT(context),
 	    0, 0, NULL, NULL, "NAME", "context of the kubeconfig to use" },

@@ -74,7 +74,8 @@ static bool
 plain(const char *s)
 {
 	for (; *s != '\0'; s++)
-		if (!isalnum((unsigned char)*s) && strchr("._-/:@+", *s) == NULL)
+		if (!isalnum((unsigned char)*s) &&
+		    strchr("._-/:@+", *s) == NULL)
 			return false;
 	return true;
 }

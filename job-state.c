@@ -137,7 +137,8 @@ schedule(struct job_pod *p, struct json pod, long now, long patience_s)
 			continue;
 		get(json_get(m, "message"), message, sizeof(message));
 		get(json_get(m, "lastTransitionTime"), since, sizeof(since));
-		(void)snprintf(p->message, sizeof(p->message), "%.399s", message);
+		(void)snprintf(p->message, sizeof(p->message), "%.399s",
+		    message);
 		if (json_is(json_get(m, "reason"), "Unschedulable") &&
 		    manifest_time(since) != -1 &&
 		    now - manifest_time(since) >= patience_s)

@@ -236,7 +236,8 @@ check_env(struct check *k, struct json env)
 		    key[0] != '\0' && !(key[0] >= '0' && key[0] <= '9');
 
 		for (const char *c = key; ok && *c != '\0'; c++)
-			ok = *c == '_' || (*c > 0 && isalnum((unsigned char)*c));
+			ok = *c == '_' || (*c > 0 &&
+			    isalnum((unsigned char)*c));
 		if (!ok)
 			return WRONG(k, "env_key", "invalid env key '%.80s': "
 			    "letters, digits and _, no digit first", key);

@@ -540,7 +540,8 @@ injecting(struct call *c, const struct event *ev, struct error *err)
 	if (ev->err != NULL)
 		*err = *ev->err;
 	else
-		error_set(err, ERR_CLUSTER, "its exit status was %ld", ev->code);
+		error_set(err, ERR_CLUSTER, "its exit status was %ld",
+		    ev->code);
 	error_wrap(err, "run failed: inject files");
 	return STEP_FAIL;
 }

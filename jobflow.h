@@ -30,7 +30,7 @@ struct watch;
 enum jobflow_mode { FLOW_RUN, FLOW_SUBMIT, FLOW_FETCH, FLOW_CANCEL };
 
 enum jobflow_state {
-	FLOW_COUNT_PODS, FLOW_COUNT_JOBS,	/* before the create, and after */
+	FLOW_COUNT_PODS, FLOW_COUNT_JOBS,	/* before and after POST */
 	FLOW_QUEUE, FLOW_POST, FLOW_FIND, FLOW_WATCH, FLOW_END, FLOW_SHRINK,
 	FLOW_DELETE,
 	FLOW_VERIFY,
@@ -64,7 +64,7 @@ struct jobflow {
 	unsigned tries;			/* of the collect, or the DELETE */
 
 	/* counting */
-	unsigned long long *over;	/* run-ids of pods whose command ended */
+	unsigned long long *over;	/* run-ids, their command has ended */
 	size_t nover, cover;
 	long live;			/* jobs, ours apart */
 	char next[600];			/* page of a list */

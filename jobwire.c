@@ -118,7 +118,8 @@ jobwire_glob(const char *p, const char *s)
 		} else if (*p == '*') {
 			star = ++p;
 			star_at = s;
-		} else if (*s != '\0' && (*p == *s || (*p == '?' && *s != '/'))) {
+		} else if (*s != '\0' && (*p == *s ||
+		    (*p == '?' && *s != '/'))) {
 			p++;
 			s++;
 		} else if (*s == '\0' && *p == '\0') {

@@ -116,8 +116,8 @@ run_start(struct call *c, struct json args, struct error *err)
 const struct tool tool_run_job = {
 	.name = "run_job",
 	.title = "Run job",
-	.help = "Run a command in a fresh pod, wait for its end and return exit "
-	    "code, output and files; the pod is deleted. A command that fails "
+	.help = "Run a command in a fresh pod, wait for its end and return "
+	    "exit code, output and files; the pod is deleted. A command that fails "
 	    "or runs out of time is a result, with what it printed so far.",
 	.family = "jobs",
 	.args = run_args,

@@ -180,7 +180,7 @@ START_TEST(the_runner_and_the_pod_say_what_became_of_it)
 	static const struct job_pod oom = { .main_ended = true,
 	    .exit_code = 137, .oom = true };
 	static const struct job_pod evicted = { .broken = true,
-	    .exit_code = -1, .reason = "evicted", .message = "the node was low" };
+	    .exit_code = -1, .reason = "evicted", .message = "low on disk" };
 	static const struct job_pod killed = { .main_ended = true,
 	    .exit_code = 137 };
 	static const struct {
@@ -240,7 +240,7 @@ END_TEST
 
 #define STATUS(name, state) "{\"name\":\"" name "\",\"image\":\"i\","	\
 	"\"state\":{" state "}}"
-#define WAITING(reason) "\"waiting\":{\"reason\":\"" reason "\","		\
+#define WAITING(reason) "\"waiting\":{\"reason\":\"" reason "\","	\
 	"\"message\":\"why\"}"
 
 START_TEST(a_pod_that_gets_no_further_says_why)
@@ -314,6 +314,34 @@ START_TEST(a_pod_says_how_far_it_is)
 }
 END_TEST
 
+START_TEST(a_kept_pod_can_be_made_small)
+{
+	struct json v;
+	struct buf b;
+
+	buf_init(&b, 4096);
+	job_pod_shrink(&b, parse("{\"spec\":{\"containers\":[{\"name\":"
+	    "\"main\",\"image\":\"i\",\"resources\":{\"requests\":"
+	    "{\"cpu\":\"1\"},\"limits\":{\"memory\":\"64Mi\"}}},"
+	    "{\"name\":\"reader\",\"resources\":{\"requests\":{\"cpu\":"
+	    "\"10m\"}}}]}}"));
+	v = json_path(parse(b.data), "spec.containers");
+	ck_assert_uint_eq(json_count(v), 2);
+	ck_assert(json_is(json_path(json_at(v, 0), "resources.requests.cpu"),
+	    "1m"));
+	ck_assert(json_is(json_path(json_at(v, 0), "resources.limits.memory"),
+	    "64Mi"));
+	ck_assert(json_is(json_get(json_at(v, 0), "image"), "i"));
+	ck_assert(json_is(json_path(json_at(v, 1), "resources.requests.cpu"),
+	    "10m"));
+	buf_free(&b);
+	job_pod_shrink(&b, parse("{\"spec\":{\"containers\":[{\"name\":"
+	    "\"main\",\"resources\":{\"requests\":{\"cpu\":\"1m\"}}}]}}"));
+	ck_assert_uint_eq(b.len, 0);
+	buf_free(&b);
+}
+END_TEST
+
 START_TEST(a_job_says_what_it_is)
 {
 	struct job_object o;
@@ -360,6 +388,7 @@ main(void)
 	tcase_add_test(t, a_range_is_only_bytes);
 	tcase_add_test(t, a_pod_that_gets_no_further_says_why);
 	tcase_add_test(t, a_pod_says_how_far_it_is);
+	tcase_add_test(t, a_kept_pod_can_be_made_small);
 	tcase_add_test(t, a_job_says_what_it_is);
 	tcase_add_test(t, a_refusal_is_a_quota_or_a_rule);
 	suite_add_tcase(s, t);

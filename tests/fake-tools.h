@@ -86,7 +86,7 @@ big_start(struct call *c, struct json args, struct error *err)
 	(void)args;
 	(void)err;
 	/* Fits its own buffer, and not the reply once it is escaped. */
-	for (int i = 0; i < 1024; i++)
+	for (int i = 0; i < LIMIT_REPLY / 5 / 1024; i++)
 		buf_put(&c->text, kilo, sizeof(kilo));
 	return STEP_DONE;
 }

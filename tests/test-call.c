@@ -46,7 +46,7 @@ act(struct call *c, const char *what, struct error *err)
 		return STEP_ASK;
 	}
 	if (strcmp(what, "big") == 0)
-		for (int i = 0; i < 5; i++) {
+		for (int i = 0; i <= LIMIT_REPLY >> 20; i++) {
 			static const char mega[1 << 20];
 
 			buf_put(&c->text, mega, sizeof(mega));

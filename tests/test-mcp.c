@@ -235,7 +235,7 @@ static const struct {
 	    "\"{\\\"partial\\\":1}\"}],\"structuredContent\":"
 	    "{\"partial\":1},\"isError\":true") },
 	{ REQ("1", "tools/call", "\"name\":\"big\""), RES("1", SAID("big: the "
-	    "result is larger than 4194304 bytes, ask for less", "true")) },
+	    "result is larger than 20971520 bytes, ask for less", "true")) },
 	{ REQ("1", "tools/call", "\"name\":\"needs\""), RES("1", SAID("needs "
 	    "needs a client with the capability \\\"sampling\\\"", "true")) },
 	{ REQ("1", "tools/call", "\"name\":\"ask\",\"arguments\":"

@@ -162,12 +162,6 @@ enum run_state {
 
 enum { MARK = 32 };
 
-/* The last bytes of a stream, held back: are they the mark? */
-struct tail {
-	char held[MARK];
-	size_t n;
-};
-
 /* A program in the pod, by one of the runtimes. */
 struct program {
 	struct exec *exec;
@@ -189,7 +183,7 @@ struct run {
 	bool begun, main_over, quick;
 	bool marked;			/* the mark closes its streams */
 	bool *closed;			/* set when its owner closes it */
-	struct tail tail[2];		/* of stdout and stderr */
+	size_t held[2];			/* bytes of it seen at the end */
 
 	char mark[MARK + 1];
 	char *command, *cwd, *input;
@@ -490,27 +484,35 @@ tell(struct run *r, int channel, const char *data, size_t len)
 	return !closed;
 }
 
-/* Pass on all but the last bytes, which may be the mark. */
+/* Do n bytes of the mark and then data end in the first k of the mark? */
+static bool
+ends_in(const char *mark, size_t n, const char *data, size_t len, size_t k)
+{
+	size_t before = k > len ? k - len : 0;
+
+	return memcmp(mark + n - before, mark, before) == 0 &&
+	    memcmp(data + len - (k - before), mark + before, k - before) == 0;
+}
+
+/*
+ * Pass on everything but an end that may be the beginning of the mark; what
+ * is held back is therefore a part of the mark, and only its length is kept.
+ */
 static void
 pass(struct run *r, const struct event *ev)
 {
-	struct tail *t = &r->tail[ev->channel == 2];
-	char before[MARK];
-	size_t old, keep, n = t->n;
+	size_t *held = &r->held[ev->channel == 2], n = *held, k;
 
-	if (n + ev->len <= MARK) {
-		memcpy(t->held + n, ev->data, ev->len);
-		t->n = n + ev->len;
+	if (ev->len == 0)
 		return;
-	}
-	keep = ev->len < MARK ? ev->len : MARK;
-	old = MARK - keep;		/* of the held bytes, these stay */
-	memcpy(before, t->held, n - old);
-	memmove(t->held, t->held + n - old, old);
-	memcpy(t->held + old, ev->data + ev->len - keep, keep);
-	t->n = MARK;
-	if (tell(r, ev->channel, before, n - old))
-		(void)tell(r, ev->channel, ev->data, ev->len - keep);
+	k = n + ev->len < MARK ? n + ev->len : MARK;
+	while (!ends_in(r->mark, n, ev->data, ev->len, k))
+		k--;
+	*held = k;
+	if (k > ev->len)
+		(void)tell(r, ev->channel, r->mark, n - (k - ev->len));
+	else if (tell(r, ev->channel, r->mark, n))
+		(void)tell(r, ev->channel, ev->data, ev->len - k);
 }
 
 /*
@@ -523,14 +525,13 @@ close_streams(struct run *r)
 	int whole = 1;
 
 	for (int i = 0; i < 2; i++) {
-		struct tail *t = &r->tail[i];
-		size_t n = t->n;
+		size_t n = r->held[i];
 
-		t->n = 0;
-		if (n == MARK && memcmp(t->held, r->mark, MARK) == 0)
+		r->held[i] = 0;
+		if (n == MARK)
 			continue;
 		whole = 0;
-		if (!tell(r, i + 1, t->held, n))
+		if (!tell(r, i + 1, r->mark, n))
 			return -1;
 	}
 	return whole;

@@ -355,7 +355,7 @@ int
 ws_handshake(struct ws_handshake *h, const void *data, size_t len,
     size_t *used, struct error *err)
 {
-	const char *p = data, *end = p + len;
+	const char *p = data, *end;
 	int r;
 
 	*used = len;
@@ -363,6 +363,7 @@ ws_handshake(struct ws_handshake *h, const void *data, size_t len,
 		return h->headers_done ? refused(h, err) : error_set(err,
 		    ERR_LOST, "the connection ended during a WebSocket "
 		    "upgrade");
+	end = p + len;
 	while (!h->headers_done && p < end) {
 		struct answer a = { .upgrade = false };
 

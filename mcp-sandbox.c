@@ -310,14 +310,11 @@ forget(uintptr_t at, uintptr_t end)
 {
 	enum { PIECE = 64 * 1024 };	/* what a fault maps around it */
 
-	for (bool odd = false; at < end; at += PIECE, odd = !odd) {
-		size_t len = end - at < PIECE ? end - at : PIECE;
-
-		/* Neighbours with different advice stay apart. */
-		if (odd)
-			(void)madvise((void *)at, len, MADV_RANDOM);
-		(void)madvise((void *)at, len, MADV_DONTNEED);
-	}
+	/* Neighbours with different advice stay apart. */
+	for (uintptr_t p = at; p < end; p += 2 * PIECE)
+		(void)madvise((void *)p, end - p < PIECE ? end - p : PIECE,
+		    MADV_RANDOM);
+	(void)madvise((void *)at, end - at, MADV_DONTNEED);
 }
 
 static void

@@ -78,12 +78,8 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 	loop_fd_want(l->wr, POLLOUT);
 }
 
-/*
- * A socket or our own description of a pipe never blocks. Anything else is
- * written in pieces that a pipe takes whole once poll() says it is ready.
- */
-static ssize_t
-put(int fd, const char *data, size_t len)
+ssize_t
+front_put(int fd, const char *data, size_t len)
 {
 	ssize_t n = send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -102,7 +98,7 @@ on_writable(void *arg, short revents)
 
 	(void)revents;
 	if (l->out.len > 0) {
-		n = put(l->f->out, l->out.data, l->out.len);
+		n = front_put(l->f->out, l->out.data, l->out.len);
 		if (n > 0)
 			buf_drop(&l->out, (size_t)n);
 		if (n == -1 && errno != EAGAIN && errno != EINTR) {

@@ -11,6 +11,8 @@
 #ifndef FRONT_H
 #define FRONT_H
 
+#include <sys/types.h>
+
 struct error;
 struct log;
 struct loop;
@@ -33,6 +35,13 @@ struct front {
  * had.
  */
 int front_unblocked(int fd);
+
+/*
+ * write(2) without blocking, once poll() says that fd is ready: a socket or
+ * our own description of a pipe never blocks; of anything else so much is
+ * written as a pipe takes whole.
+ */
+ssize_t front_put(int fd, const char *data, size_t len);
 
 /*
  * Returns the exit status: 0; 2 when something had to be left in the cluster

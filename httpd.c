@@ -13,6 +13,7 @@
 #include "budget.h"
 #include "buf.h"
 #include "error.h"
+#include "front.h"
 #include "http.h"
 #include "httpd.h"
 #include "loop.h"
@@ -446,19 +447,6 @@ on_readable(void *arg, short revents)
 	arm(d);
 }
 
-static ssize_t
-put(int fd, const char *data, size_t len)
-{
-	ssize_t n = send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	if (n != -1 || errno != ENOTSOCK)
-		return n;
-	/* A pipe takes this much whole once poll() says it is ready. */
-	if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0 && len > 4096)
-		len = 4096;
-	return write(fd, data, len);
-}
-
 static void
 on_writable(void *arg, short revents)
 {
@@ -467,7 +455,7 @@ on_writable(void *arg, short revents)
 
 	(void)revents;
 	if (d->outbuf.len > 0) {
-		n = put(d->out, d->outbuf.data, d->outbuf.len);
+		n = front_put(d->out, d->outbuf.data, d->outbuf.len);
 		if (n > 0) {
 			buf_drop(&d->outbuf, (size_t)n);
 			d->sent_ms = mono_ms();

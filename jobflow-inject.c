@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "call.h"
+#include "deliver.h"
+#include "env.h"
+#include "error.h"
+#include "exec.h"
+#include "job-config.h"
+#include "jobflow-own.h"
+
+static void
+on_inject(void *arg, const struct event *ev)
+{
+	flow_event(arg, ev, FROM_INJECT);
+}
+
+static void
+feed(void *arg)
+{
+	struct call *c = arg;
+	struct jobflow *f = c->data;
+	const struct { const char *data; size_t len; } parts[] = {
+		{ f->head, strlen(f->head) }, { f->agent, f->agent_len },
+		{ f->job.pack.data, f->job.pack.len } };
+	size_t before, n;
+
+	for (size_t i = before = 0; i < 3; before += parts[i++].len)
+		while (f->sent < before + parts[i].len) {
+			n = exec_write(f->inject, parts[i].data +
+			    (f->sent - before), before + parts[i].len -
+			    f->sent);
+			if (n == 0)
+				return;
+			f->sent += n;
+		}
+}
+
+/*
+ * $1: where to. As deliver.c does it: the container says its architecture, we
+ * send the sizes, the agent for it, and the pack.
+ */
+static const char receiver[] =
+	"set -e; cd \"$1\"; umask 022; uname -m; IFS=' ' read -r a n\n"
+	"head -c \"$n\" >in.$$; [ \"$(wc -c <in.$$)\" -eq \"$n\" ]\n"
+	"head -c \"$a\" in.$$ >agent.$$; chmod 755 agent.$$\n"
+	"tail -c +$((a+1)) in.$$ >pack.$$; rm in.$$\n"
+	"mv agent.$$ agent; mv pack.$$ pack; : >go\n";
+
+enum step
+flow_inject(struct call *c, struct error *err)
+{
+	static const char *const argv[] = { "sh", "-c", receiver,
+	    "mcp-sandbox", JOB_DIR, NULL };
+	const struct env *env = c->env;
+	struct jobflow *f = c->data;
+	struct exec_req req = { .namespace = flow_settings(c)->namespace,
+	    .pod = f->pod.name, .container = "inject", .argv = argv,
+	    .input = true };
+
+	f->sent = 0;
+	f->head[0] = f->machine[0] = '\0';
+	f->agent_len = 0;
+	call_progress(c, "pod %s takes the files", f->pod.name);
+	f->opened = false;
+	f->inject = exec_open(env->k8s, &req, on_inject, c);
+	return f->inject == NULL ? flow_no_memory(err) : STEP_WAIT;
+}
+
+/* A line of uname -m, maybe in pieces. */
+static enum step
+machine(struct call *c, const struct event *ev, struct error *err)
+{
+	struct jobflow *f = c->data;
+	size_t have = strlen(f->machine);
+	char *end;
+
+	if (f->head[0] != '\0' || ev->channel != 1)
+		return STEP_WAIT;
+	(void)snprintf(f->machine + have, sizeof(f->machine) - have, "%.*s",
+	    ev->len > 39 ? 39 : (int)ev->len, ev->data);
+	if ((end = strchr(f->machine, '\n')) == NULL)
+		return STEP_WAIT;
+	*end = '\0';
+	f->agent = deliver_agent(c->env, f->machine, &f->agent_len);
+	if (f->agent == NULL) {
+		error_set(err, ERR_CONFIG, "this server carries no agent for "
+		    "'%s': give one with --agent-file", f->machine);
+		return STEP_FAIL;
+	}
+	(void)snprintf(f->head, sizeof(f->head), "%zu %zu\n", f->agent_len,
+	    f->agent_len + f->job.pack.len);
+	exec_on_room(f->inject, feed, c);
+	feed(c);
+	return STEP_WAIT;
+}
+
+/*
+ * The container ends when it has all, and may take this connection with it:
+ * what counts is how the container ended, which the watch tells.
+ */
+enum step
+flow_injecting(struct call *c, const struct event *ev, struct error *err)
+{
+	struct jobflow *f = c->data;
+
+	f->opened |= ev->type == EVENT_OPEN;
+	if (ev->type == EVENT_DATA)
+		return machine(c, ev, err);
+	if (ev->type != EVENT_END)
+		return STEP_WAIT;
+	f->inject = NULL;
+	if (!f->opened && !f->pod.inject_runs) {
+		/* It is not there yet. */
+		call_timer(c, FLOW_EAGER_MS);
+		return STEP_WAIT;
+	}
+	if (ev->err == NULL && ev->code == 0) {
+		f->injected = true;
+		call_timer(c, FLOW_EAGER_MS);
+		return f->mode == FLOW_SUBMIT ? flow_submitted(c, err) : STEP_WAIT;
+	}
+	if (f->injected || ++f->tries < FLOW_TRIES)
+		return STEP_WAIT;
+	if (ev->err != NULL)
+		*err = *ev->err;
+	else
+		error_set(err, ERR_CLUSTER, "its exit status was %ld",
+		    ev->code);
+	error_wrap(err, "run failed: inject files");
+	return STEP_FAIL;
+}

@@ -63,17 +63,11 @@ struct k8s_target {
 int k8s_target(struct k8s *k, const char *path, struct k8s_target *t,
     struct web_req *req, struct error *err);
 void k8s_release(struct k8s_target *t);
-/* Turns a reply into an error as k8s_send() does; reason may be NULL. */
-void k8s_explain(const struct event *reply, struct error *err, char *reason,
-    size_t size);
 /* 401 was answered: read the token again if it comes from a file. true: the
  * request may be tried once more. */
 bool k8s_reauth(struct k8s *k);
 /* ms to wait before a try is repeated for the tries'th time (from 1), with
  * jitter; retry_after is the field's value, or "". */
 long k8s_pause(int tries, const char *retry_after);
-/* "create pods in namespace x", for errors; method may be a verb ("watch"). */
-void k8s_describe(const char *method, const char *path, char *dst,
-    size_t size);
 
 #endif

@@ -10,6 +10,7 @@
 #include "buf.h"
 #include "error.h"
 #include "k8s.h"
+#include "k8sfail.h"
 #include "budget.h"
 #include "loop.h"
 #include "stream.h"
@@ -353,7 +354,7 @@ refused(struct stream *s)
 	}
 	if (reply.data == NULL)
 		reply.data = "";
-	k8s_explain(&reply, &err, s->reason, sizeof(s->reason));
+	k8sfail_explain(&reply, &err, s->reason, sizeof(s->reason));
 	s->status = status;
 	return stop(s, err.code, err.text);
 }

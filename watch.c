@@ -8,6 +8,7 @@
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
+#include "k8sfail.h"
 #include "loop.h"
 #include "mono.h"
 #include "watch.h"
@@ -67,7 +68,7 @@ finish(struct watch *w, long status)
 	    .status = status, .reason = "", .data = "" };
 	char what[256];
 
-	k8s_describe("watch", w->path, what, sizeof(what));
+	k8sfail_describe("watch", w->path, what, sizeof(what));
 	error_wrap(&w->failed, "%s", what);
 	w->busy = true;
 	w->fn(w->arg, &ev);
@@ -108,7 +109,7 @@ on_error_event(struct watch *w, struct json status)
 	if (!json_int(json_get(status, "code"), 100, 599, &reply.status))
 		reply.status = 500;
 	reply.data = json_raw(status, &reply.len);
-	k8s_explain(&reply, &w->failed, NULL, 0);
+	k8sfail_explain(&reply, &w->failed, NULL, 0);
 	if (reply.status == 410)
 		w->version[0] = '\0';
 }
@@ -242,7 +243,7 @@ on_refusal(struct watch *w, const struct event *ev, const char *retry_after)
 
 	reply.data = w->refusal.data != NULL ? w->refusal.data : "";
 	reply.len = w->refusal.len;
-	k8s_explain(&reply, &w->failed, NULL, 0);
+	k8sfail_explain(&reply, &w->failed, NULL, 0);
 	switch (ev->status) {
 	case 401:
 		if (!w->reauthed && k8s_reauth(w->k)) {

@@ -2,11 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # tests/layers.sh [DIR] - a file may include headers of its own layer or a
-# lower one, never a higher, and every file has a layer.
-layers='error buf base64 utf8 log mono budget address token duration agents http-config job-config
-json jsonw excerpt websocket grpc http names seal rpc pem tree webfail path listing file dotenv dns jobwire
-event loop web webset config kubeconfig kubeload k8s watch stream exec tunnel sandboxd legacy agent resolve router gateway manifest claim blocker env turn procs spool shell task files job job-image job-write job-state job-result agent-job agent-jobrun agent-jobout
-call tools tools-sandbox handle link run fileop fileop-back fileop-script fileop-rest tool-life tools-bash deliver podwait errand warm setup session lease gc tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-bash-output jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist serve api api-files
+# lower one, never a higher, and every file has a layer.  An indented line goes
+# on with the layer above it.
+layers='error buf base64 utf8 log mono budget address token duration
+	agents http-config job-config
+json jsonw excerpt websocket grpc http names seal rpc pem tree
+	webfail path listing file dotenv dns jobwire
+event loop web webset config kubeconfig kubeload k8s k8sfail watch
+	stream exec tunnel sandboxd legacy agent resolve router gateway
+	manifest claim blocker env turn procs spool shell task files job
+	job-image job-write job-state job-result agent-job agent-jobrun
+	agent-jobout
+call tools tools-sandbox handle link run fileop fileop-back
+	fileop-script fileop-rest tool-life tools-bash deliver podwait
+	errand warm setup session lease gc tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-bash-output
+	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
+	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist serve api api-files
 guard httpd auth stats mcp audit result front front-http listener
 sandbox hosting mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
@@ -18,7 +29,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 	    sed 's/^\(.*\)\.[ch]:\([0-9]*\):.*"\(.*\)"$/use \1 \3 \2/'
 } | awk '
 $0 == "" { listed = 1; next }
-!listed { for (i = 1; i <= NF; i++) layer[$i] = NR; next }
+!listed { n += !/^\t/; for (i = 1; i <= NF; i++) layer[$i] = n; next }
 $1 == "file" && !($2 in layer) { print $3 ": has no layer"; bad = 1 }
 $1 == "use" && sub(/\.h$/, "", $3) && $2 in layer {
 	if (!($3 in layer)) {

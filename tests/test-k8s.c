@@ -9,6 +9,7 @@
 #include "../buf.h"
 #include "../error.h"
 #include "../k8s.h"
+#include "../k8sfail.h"
 #include "../kubeconfig.h"
 #include "../budget.h"
 #include "../loop.h"
@@ -331,10 +332,10 @@ START_TEST(a_request_has_words)
 {
 	char text[128], small[8];
 
-	k8s_describe(described[_i].method, described[_i].path, text,
+	k8sfail_describe(described[_i].method, described[_i].path, text,
 	    sizeof(text));
 	ck_assert_str_eq(text, described[_i].text);
-	k8s_describe(described[_i].method, described[_i].path, small,
+	k8sfail_describe(described[_i].method, described[_i].path, small,
 	    sizeof(small));
 	ck_assert_uint_lt(strlen(small), sizeof(small));
 }

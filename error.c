@@ -60,6 +60,30 @@ error_wrap(struct error *err, const char *fmt, ...)
 	return error_set(err, err->code, "%s: %s", head, err->text);
 }
 
+enum error_code
+error_of_http(long status)
+{
+	switch (status) {
+	case 400:
+	case 413:
+	case 422:
+		return ERR_INVALID;
+	case 401:
+	case 403:
+		return ERR_DENIED;
+	case 404:
+	case 410:
+		return ERR_GONE;
+	case 409:
+		return ERR_CONFLICT;
+	case 429:
+	case 503:
+		return ERR_BUSY;
+	default:
+		return ERR_CLUSTER;
+	}
+}
+
 const char *
 error_word(enum error_code code)
 {

@@ -45,6 +45,8 @@ int error_sys(struct error *err, const char *what);
 int error_wrap(struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* What an answer's HTTP status of 400 and above means (RFC 9110). */
+enum error_code error_of_http(long status);
 /* A short stable word for the code: "input", "denied", "timeout", ... */
 const char *error_word(enum error_code code);
 

@@ -84,29 +84,6 @@ k8sfail_describe(const char *method, const char *path, char *dst, size_t size)
 		    " in namespace %.*s", ns.len, ns.s);
 }
 
-static enum error_code
-code_of(long status)
-{
-	switch (status) {
-	case 400:
-	case 422:
-		return ERR_INVALID;
-	case 401:
-	case 403:
-		return ERR_DENIED;
-	case 404:
-	case 410:
-		return ERR_GONE;
-	case 409:
-		return ERR_CONFLICT;
-	case 429:
-	case 503:
-		return ERR_BUSY;
-	default:
-		return ERR_CLUSTER;
-	}
-}
-
 /* As much of a string as fits. */
 static void
 words_of(struct json v, char *dst, size_t size)
@@ -146,10 +123,10 @@ explain_plain(const struct event *reply, struct error *err)
 	len = (int)strcspn(reply->data, "\r\n") < len ?
 	    (int)strcspn(reply->data, "\r\n") : len;
 	if (len > 0)
-		error_set(err, code_of(reply->status), "the API server "
+		error_set(err, error_of_http(reply->status), "the API server "
 		    "answered %ld (%.*s)", reply->status, len, reply->data);
 	else
-		error_set(err, code_of(reply->status), "the API server "
+		error_set(err, error_of_http(reply->status), "the API server "
 		    "answered %ld", reply->status);
 }
 
@@ -176,7 +153,7 @@ k8sfail_explain(const struct event *reply, struct error *err, char *reason,
 			words_of(json_get(root, "reason"), reason, size);
 		if (reply->status == 422)
 			add_causes(root, text, sizeof(text));
-		error_set(err, code_of(reply->status), "%s%s",
+		error_set(err, error_of_http(reply->status), "%s%s",
 		    reply->status == 401 ?
 		    "our credentials were not accepted: " : "", text);
 	} else

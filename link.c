@@ -871,29 +871,6 @@ detail(const struct event *ev, char *dst, size_t size)
 	json_free(doc);
 }
 
-static enum error_code
-code_of(long status)
-{
-	switch (status) {
-	case 400:
-	case 413:
-	case 422:
-		return ERR_INVALID;
-	case 401:
-	case 403:
-		return ERR_DENIED;
-	case 404:
-	case 410:
-		return ERR_GONE;
-	case 409:
-		return ERR_CONFLICT;
-	case 429:
-		return ERR_BUSY;
-	default:
-		return ERR_CLUSTER;
-	}
-}
-
 void
 link_explain(struct link *l, const struct event *ev, long waited_ms,
     struct error *err)
@@ -924,8 +901,9 @@ link_explain(struct link *l, const struct event *ev, long waited_ms,
 		error_set(err, ERR_CLUSTER, "%s redirects (%ld), which is not "
 		    "followed: is it listening there?", who, ev->status);
 	else
-		error_set(err, code_of(ev->status), "%s: status %ld%s%.500s",
-		    who, ev->status, text[0] != '\0' ? ": " : "", text);
+		error_set(err, error_of_http(ev->status), "%s: status %ld"
+		    "%s%.500s", who, ev->status, text[0] != '\0' ? ": " : "",
+		    text);
 	if (ev->status >= 500)
 		link_forget(l);
 }

@@ -275,17 +275,7 @@ upgraded(struct ws_handshake *h, const struct answer *a, struct error *err)
 static int
 refused(const struct ws_handshake *h, struct error *err)
 {
-	static const struct { long status; enum error_code code; } row[] = {
-		{ 400, ERR_INVALID }, { 401, ERR_DENIED }, { 403, ERR_DENIED },
-		{ 404, ERR_GONE }, { 409, ERR_CONFLICT }, { 410, ERR_GONE },
-		{ 422, ERR_INVALID }, { 429, ERR_BUSY }, { 503, ERR_BUSY },
-	};
-	enum error_code code = ERR_CLUSTER;
-
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-		if (row[i].status == h->status)
-			code = row[i].code;
-	return error_set(err, code,
+	return error_set(err, error_of_http(h->status),
 	    "the server refused the WebSocket: HTTP %ld", h->status);
 }
 

@@ -15,7 +15,8 @@ event loop web webset config kubeconfig kubeload k8s k8sfail watch
 	agent-jobout
 call tools tools-sandbox handle link run fileop fileop-back
 	fileop-script fileop-rest tool-life tools-bash deliver podwait
-	errand warm setup session lease gc tool-sandbox tool-create tool-execute tool-resources tool-files tool-bash tool-bash-output
+	errand warm setup session lease gc tool-sandbox tool-create
+	tool-execute tool-resources tool-files tool-bash tool-bash-output
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
 	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist serve api api-files
 guard httpd auth stats mcp audit result front front-http listener

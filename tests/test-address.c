@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../address.h"
+#include "suite.h"
 
 static const struct {
 	const char *text, *as;		/* as: NULL, it is refused */
@@ -92,16 +93,11 @@ main(void)
 {
 	Suite *s = suite_create("address");
 	TCase *t = tcase_create("address");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, only_hosts_of_others_may_be_dialled, 0,
 	    sizeof(addresses) / sizeof(addresses[0]));
 	tcase_add_loop_test(t, a_name_is_no_number, 0,
 	    sizeof(names) / sizeof(names[0]));
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

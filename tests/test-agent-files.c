@@ -11,6 +11,7 @@
 #include "../buf.h"
 #include "../error.h"
 #include "../files.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -280,8 +281,6 @@ main(void)
 {
 	Suite *s = suite_create("agent-files");
 	TCase *t = tcase_create("files");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, resolves_paths_below_the_root_only, 0,
@@ -297,9 +296,5 @@ main(void)
 	tcase_add_test(t, lists_what_is_below_the_root);
 	tcase_add_loop_test(t, reads_one_range, 0, COUNT(ranges));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "../auth.h"
 #include "../error.h"
 #include "../http.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -294,8 +295,6 @@ main(void)
 {
 	Suite *s = suite_create("auth");
 	TCase *t = tcase_create("auth");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, knows_who_may_call, 0, COUNT(cases));
@@ -308,8 +307,5 @@ main(void)
 	    COUNT(sessions));
 	tcase_add_test(t, sees_what_kind_of_peer_there_is);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? 0 : 1;
+	return suite_run(s);
 }

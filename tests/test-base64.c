@@ -5,6 +5,7 @@
 #include "../base64.h"
 #include "../buf.h"
 #include "../error.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -125,8 +126,6 @@ main(void)
 {
 	Suite *s = suite_create("base64");
 	TCase *t = tcase_create("base64");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, goes_both_ways_in_pieces_of_any_size, 0,
 	    COUNT(both));
@@ -135,9 +134,5 @@ main(void)
 	tcase_add_loop_test(t, refuses_what_is_not_quite_base64, 0,
 	    COUNT(bad));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

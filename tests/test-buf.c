@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fail-alloc.h"
+#include "suite.h"
 
 #include "../buf.c"
 
@@ -138,8 +139,6 @@ main(void)
 {
 	Suite *s = suite_create("buf");
 	TCase *t = tcase_create("buf");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, holds_what_was_put);
 	tcase_add_test(t, prints_more_than_a_line);
@@ -149,9 +148,5 @@ main(void)
 	tcase_add_test(t, gives_memory_back);
 	tcase_add_test(t, takes_no_memory_for_a_failure);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 
 #include "fail-alloc.h"
 #include "fake-loop.h"
+#include "suite.h"
 
 #include "../call.c"
 
@@ -454,8 +455,6 @@ main(void)
 {
 	Suite *s = suite_create("call");
 	TCase *t = tcase_create("call");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, answers_once_and_leaves_nothing, 0,
@@ -469,9 +468,5 @@ main(void)
 	tcase_add_test(t, cleans_what_a_tool_says);
 	tcase_add_test(t, survives_each_allocation_that_fails);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

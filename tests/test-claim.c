@@ -10,6 +10,7 @@
 #include "claim.h"
 #include "error.h"
 #include "json.h"
+#include "suite.h"
 
 #define LABEL "mcp.k8s-agent-sandbox/session-id"
 
@@ -240,8 +241,6 @@ main(void)
 {
 	Suite *s = suite_create("claim");
 	TCase *t = tcase_create("claim");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_real_claim_reads_as_it_was, 0, 3);
@@ -253,8 +252,5 @@ main(void)
 	tcase_add_loop_test(t, the_first_blocking_fact_is_found_in_time, 0,
 	    sizeof(pods) / sizeof(pods[0]));
 	tcase_add_test(t, times_are_rfc_3339_and_end_with_the_calendar);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "buf.h"
 #include "config.h"
 #include "error.h"
+#include "suite.h"
 
 /* Words split at blanks, as argv; '$' begins one of the environment, '%' one
  * of the .env file. */
@@ -214,8 +215,6 @@ main(void)
 {
 	Suite *s = suite_create("config");
 	TCase *t = tcase_create("config");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_flag_beats_the_environment_beats_the_default,
@@ -225,8 +224,5 @@ main(void)
 	tcase_add_test(t, an_older_name_of_a_mode_is_the_mode);
 	tcase_add_test(t, a_list_allows_whole_names_only);
 	tcase_add_test(t, help_fits_a_screen);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "../buf.h"
 #include "../dns.h"
+#include "suite.h"
 
 #define HEAD(flags, answers) "\x12\x34" flags "\0\1\0" answers "\0\0\0\0"
 #define NAME	"\4a-b1\3svc\0"
@@ -114,8 +115,6 @@ main(void)
 {
 	Suite *s = suite_create("dns");
 	TCase *t = tcase_create("dns");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_test(t, a_question_is_written_as_the_rfc_says);
@@ -123,8 +122,5 @@ main(void)
 	    sizeof(answers) / sizeof(answers[0]));
 	tcase_add_test(t, an_answer_may_be_ipv6);
 	tcase_add_test(t, more_addresses_than_are_kept_do_no_harm);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "../dotenv.h"
 #include "../error.h"
+#include "suite.h"
 
 static char *const outside[] = { (char[]){ "HOME=/h" },
     (char[]){ "A=outside" }, NULL };
@@ -97,16 +98,11 @@ main(void)
 {
 	Suite *s = suite_create("dotenv");
 	TCase *t = tcase_create("dotenv");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_file_reads_as_python_dotenv_reads_it, 0,
 	    sizeof(files) / sizeof(files[0]));
 	tcase_add_test(t, a_nul_is_in_no_setting);
 	tcase_add_test(t, values_that_grow_without_end_are_refused);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

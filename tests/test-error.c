@@ -5,6 +5,7 @@
 
 #include "../error.h"
 #include "../utf8.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -108,8 +109,6 @@ main(void)
 {
 	Suite *s = suite_create("error");
 	TCase *t = tcase_create("error");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, returns_what_the_failing_line_returns);
 	tcase_add_test(t, names_the_reason_of_the_system);
@@ -118,9 +117,5 @@ main(void)
 	tcase_add_test(t, may_quote_its_own_text);
 	tcase_add_test(t, has_a_word_for_every_code);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

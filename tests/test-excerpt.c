@@ -7,6 +7,8 @@
 #include <mbedtls/sha256.h>
 
 #include "fail-alloc.h"
+#include "suite.h"
+#include "vectors.h"
 
 #include "../excerpt.c"
 
@@ -15,7 +17,6 @@
 
 enum { VECTORS = 86 };
 
-static struct buf file;
 static struct json_doc *doc;
 
 /* One of the forms that "about" in the file explains. */
@@ -289,32 +290,14 @@ START_TEST(survives_each_allocation_that_fails)
 }
 END_TEST
 
-static void
-load(void)
-{
-	FILE *f = fopen("tests/vectors/budget.json", "r");
-	struct error err = { .code = ERR_NONE };
-	char piece[4096];
-	size_t n;
-
-	buf_init(&file, 1 << 20);
-	if (f == NULL)
-		return;
-	while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
-		buf_put(&file, piece, n);
-	(void)fclose(f);
-	doc = json_parse(file.data, file.len, &err);
-}
-
 int
 main(void)
 {
 	Suite *s = suite_create("excerpt");
 	TCase *t = tcase_create("excerpt");
-	SRunner *r;
 	int failed;
 
-	load();
+	doc = vectors_load("tests/vectors/budget.json");
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, knows_every_vector);
 	tcase_add_loop_test(t, agrees_with_the_vector, 0, VECTORS);
@@ -328,11 +311,7 @@ main(void)
 	tcase_add_test(t, tells_the_last_line_of_a_long_output);
 	tcase_add_test(t, survives_each_allocation_that_fails);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = suite_run(s);
 	json_free(doc);
-	buf_free(&file);
-	return failed != 0;
+	return failed;
 }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "scripted.h"
+#include "suite.h"
 #include "../exec.h"
 #include "../budget.h"
 
@@ -687,8 +688,6 @@ main(void)
 {
 	Suite *suite = suite_create("exec");
 	TCase *t = tcase_create("exec");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, asks_for_the_command_as_it_was_given);
@@ -709,9 +708,5 @@ main(void)
 	tcase_add_test(t, may_be_closed_while_it_reports);
 	tcase_add_test(t, refuses_a_command_too_long_for_a_url);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

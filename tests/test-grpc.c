@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fail-alloc.h"
+#include "suite.h"
 
 #include "../buf.c"
 
@@ -247,8 +248,6 @@ main(void)
 {
 	Suite *s = suite_create("grpc");
 	TCase *t = tcase_create("grpc");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, writes_the_wire_format);
 	tcase_add_test(t, reads_each_wire_type);
@@ -263,9 +262,5 @@ main(void)
 	tcase_add_test(t, names_the_status_codes);
 	tcase_add_loop_test(t, decodes_a_status_message, 0, COUNT(messages));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

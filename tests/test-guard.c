@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../guard.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -119,8 +120,6 @@ main(void)
 {
 	Suite *s = suite_create("guard");
 	TCase *t = tcase_create("guard");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_loop_test(t, lets_in_hosts_of_this_machine_and_of_the_list,
 	    0, COUNT(hosts));
@@ -129,8 +128,5 @@ main(void)
 	tcase_add_loop_test(t, reads_what_a_client_accepts, 0, COUNT(accepts));
 	tcase_add_loop_test(t, takes_json_in_utf_8_only, 0, COUNT(types));
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? 0 : 1;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "../buf.h"
 #include "../http.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -323,8 +324,6 @@ main(void)
 {
 	Suite *s = suite_create("http");
 	TCase *t = tcase_create("http");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, reads_requests_in_pieces_of_any_size, 0,
 	    COUNT(good));
@@ -340,9 +339,5 @@ main(void)
 	tcase_add_test(t, writes_answers);
 	tcase_add_loop_test(t, reads_and_writes_dates, 0, COUNT(dates));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

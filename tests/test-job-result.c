@@ -9,6 +9,7 @@
 #include "../job-state.h"
 #include "../json.h"
 #include "../jsonw.h"
+#include "suite.h"
 
 static struct json_doc *kept;
 
@@ -377,7 +378,6 @@ main(void)
 {
 	Suite *s = suite_create("job-result");
 	TCase *t = tcase_create("job-result");
-	SRunner *r;
 	int failed;
 
 	tcase_add_test(t, a_result_is_what_was_printed_and_made);
@@ -392,10 +392,7 @@ main(void)
 	tcase_add_test(t, a_job_says_what_it_is);
 	tcase_add_test(t, a_refusal_is_a_quota_or_a_rule);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = suite_run(s);
 	json_free(kept);
-	return failed == 0 ? 0 : 1;
+	return failed;
 }

@@ -11,8 +11,9 @@
 #include "../job.h"
 #include "../json.h"
 #include "../jsonw.h"
+#include "suite.h"
+#include "vectors.h"
 
-static struct buf file;
 static struct json_doc *doc;
 
 static struct job_settings
@@ -617,34 +618,14 @@ START_TEST(settings_that_can_not_work_are_named)
 }
 END_TEST
 
-static void
-load(void)
-{
-	FILE *f = fopen("tests/vectors/ephemeral-job.json", "r");
-	struct error err = { .code = ERR_NONE };
-	char piece[8192];
-	size_t n;
-
-	if (f == NULL)
-		abort();
-	buf_init(&file, 1 << 20);
-	while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
-		buf_put(&file, piece, n);
-	fclose(f);
-	doc = json_parse(file.data, file.len, &err);
-	if (doc == NULL)
-		abort();
-}
-
 int
 main(void)
 {
 	Suite *s = suite_create("job");
 	TCase *t = tcase_create("job");
-	SRunner *r;
 	int failed;
 
-	load();
+	doc = vectors_load("tests/vectors/ephemeral-job.json");
 	tcase_add_test(t, every_input_is_refused_for_the_originals_reason);
 	tcase_add_test(t, refusals_hold_the_words_the_original_pins);
 	tcase_add_test(t, the_originals_image_names_can_be_had);
@@ -663,11 +644,7 @@ main(void)
 	tcase_add_test(t, a_token_is_a_name_of_its_own);
 	tcase_add_test(t, settings_that_can_not_work_are_named);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	failed = suite_run(s);
 	json_free(doc);
-	buf_free(&file);
-	return failed == 0 ? 0 : 1;
+	return failed;
 }

@@ -8,6 +8,8 @@
 #include "../error.h"
 #include "../json.h"
 #include "../jobwire.h"
+#include "suite.h"
+#include "vectors.h"
 
 struct seen {
 	struct buf text;	/* "A:payload;" for each record */
@@ -126,25 +128,6 @@ START_TEST(a_path_matches_its_glob)
 }
 END_TEST
 
-static struct json_doc *
-load(struct buf *file)
-{
-	FILE *f = fopen("tests/vectors/ephemeral-job.json", "r");
-	struct error err = { .code = ERR_NONE };
-	char piece[8192];
-	struct json_doc *d;
-	size_t n;
-
-	ck_assert_ptr_nonnull(f);
-	buf_init(file, 1 << 20);
-	while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
-		buf_put(file, piece, n);
-	fclose(f);
-	d = json_parse(file->data, file->len, &err);
-	ck_assert_ptr_nonnull(d);
-	return d;
-}
-
 /*
  * The vectors' entries come as a tar has them: folders, links and the
  * sentinel are none of the cap's business. What the original left out ours
@@ -152,8 +135,8 @@ load(struct buf *file)
  */
 START_TEST(a_cap_cuts_as_the_originals)
 {
-	struct buf file;
-	struct json_doc *d = load(&file);
+	struct json_doc *d =
+	    vectors_load("tests/vectors/ephemeral-job.json");
 	struct json c, m, got, cases = json_path(json_root(d),
 	    "artifact_collection.cases");
 	long max, size, want;
@@ -200,7 +183,6 @@ START_TEST(a_cap_cuts_as_the_originals)
 		ck_assert_int_eq(cap.truncated, flag);
 	}
 	json_free(d);
-	buf_free(&file);
 }
 END_TEST
 
@@ -209,8 +191,6 @@ main(void)
 {
 	Suite *s = suite_create("jobwire");
 	TCase *t = tcase_create("jobwire");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, records_arrive_whole_in_pieces_of_any_size);
 	tcase_add_test(t, what_is_no_record_is_refused);
@@ -218,9 +198,5 @@ main(void)
 	tcase_add_test(t, a_path_matches_its_glob);
 	tcase_add_test(t, a_cap_cuts_as_the_originals);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? 0 : 1;
+	return suite_run(s);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fail-alloc.h"
+#include "suite.h"
 
 #include "../buf.c"
 #include "../json.c"
@@ -469,8 +470,6 @@ main(void)
 {
 	Suite *s = suite_create("json");
 	TCase *t = tcase_create("parsing");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, takes_json, 0, COUNT(good));
@@ -486,9 +485,5 @@ main(void)
 	tcase_add_test(t, bounds_the_number_of_values);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, reading());
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

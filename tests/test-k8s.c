@@ -15,6 +15,7 @@
 #include "../loop.h"
 #include "../web.h"
 #include "server.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define OK(body, n) "HTTP/1.1 200 OK\r\nContent-Length: " n "\r\n\r\n" body
@@ -593,8 +594,6 @@ main(void)
 {
 	Suite *s = suite_create("k8s");
 	TCase *t = tcase_create("requests"), *pure = tcase_create("words");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 20);
@@ -605,9 +604,5 @@ main(void)
 	tcase_add_loop_test(pure, a_request_has_words, 0, COUNT(described));
 	tcase_add_test(pure, what_is_not_plain_is_escaped);
 	suite_add_tcase(s, pure);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 
 #include "../error.h"
 #include "../kubeconfig.h"
+#include "suite.h"
 
 /* Sanitizers have a malloc of their own; there is nothing to test then. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -142,14 +143,8 @@ main(void)
 {
 	Suite *s = suite_create("kubeconfig without memory");
 	TCase *tc = tcase_create("memory");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(tc, each_failed_allocation_is_an_error);
 	suite_add_tcase(s, tc);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "../kubeconfig.h"
 #include "../budget.h"
 #include "../tree.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -644,8 +645,6 @@ main(void)
 {
 	Suite *s = suite_create("kubeconfig");
 	TCase *text = tcase_create("text"), *load = tcase_create("load");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_test(text, reads_a_file_as_kubectl_writes_it);
 	tcase_add_test(text, takes_the_context_asked_for);
@@ -669,9 +668,5 @@ main(void)
 	tcase_add_test(load, a_server_without_ca_gets_the_public_ones);
 	tcase_add_test(load, in_a_pod_the_service_account_beats_home);
 	suite_add_tcase(s, load);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "../buf.h"
 #include "../error.h"
 #include "../legacy.h"
+#include "suite.h"
 
 static const struct {
 	const char *word, *quoted;
@@ -169,8 +170,6 @@ main(void)
 {
 	Suite *s = suite_create("legacy");
 	TCase *t = tcase_create("legacy");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_word_is_quoted_for_any_shell, 0,
@@ -181,8 +180,5 @@ main(void)
 	    sizeof(answers) / sizeof(answers[0]));
 	tcase_add_loop_test(t, what_is_no_answer_is_refused, 0,
 	    sizeof(others) / sizeof(others[0]));
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -13,6 +13,7 @@
 #include "../error.h"
 #include "../listener.h"
 #include "../log.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -144,16 +145,11 @@ main(void)
 {
 	Suite *s = suite_create("listener");
 	TCase *t = tcase_create("listener");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_loop_test(t, reads_an_address, 0, COUNT(addresses));
 	tcase_add_test(t, replaces_a_socket_that_nobody_listens_on);
 	tcase_add_test(t, tells_loopback_from_other_addresses);
 	tcase_add_test(t, believes_systemd_only_about_its_own_process);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? 0 : 1;
+	return suite_run(s);
 }

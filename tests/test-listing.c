@@ -7,6 +7,7 @@
 #include "../buf.h"
 #include "../error.h"
 #include "../listing.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #define MARK "m4rk "
@@ -137,8 +138,6 @@ main(void)
 {
 	Suite *s = suite_create("listing");
 	TCase *t = tcase_create("listing");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, every_entry_is_read_whatever_the_pieces, 0,
@@ -147,8 +146,5 @@ main(void)
 	    COUNT(wrong));
 	tcase_add_test(t, a_long_entry_and_a_deep_one_are_refused);
 	tcase_add_test(t, times_are_rfc_3339_or_nothing);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "../budget.h"
 #include "../log.h"
 #include "../mono.h"
+#include "suite.h"
 
 /* What one line through a pipe looks like. */
 static void
@@ -175,8 +176,6 @@ main(void)
 {
 	Suite *s = suite_create("log");
 	TCase *t = tcase_create("log");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, prefixes_a_priority_for_the_journal);
 	tcase_add_test(t, prefixes_the_time_elsewhere);
@@ -188,9 +187,5 @@ main(void)
 	tcase_add_test(t, tells_every_limit_in_words);
 	tcase_add_test(t, never_goes_back);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -8,6 +8,7 @@
 
 #include "../error.h"
 #include "../loop.h"
+#include "suite.h"
 
 struct world {
 	struct loop *loop;
@@ -199,8 +200,6 @@ main(void)
 {
 	Suite *s = suite_create("loop");
 	TCase *t = tcase_create("loop");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, timers_fire_when_due_and_then_as_they_were_added);
@@ -213,9 +212,5 @@ main(void)
 	tcase_add_test(t, what_a_callback_adds_is_seen_in_the_next_turn);
 	tcase_add_test(t, returns_when_nothing_happens);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(s);
 }

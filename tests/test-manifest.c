@@ -10,6 +10,8 @@
 #include "../error.h"
 #include "../json.h"
 #include "../manifest.h"
+#include "suite.h"
+#include "vectors.h"
 
 static const char domain[] = "tarsy.redhat.com";
 static struct json_doc *vectors;
@@ -17,16 +19,7 @@ static struct json_doc *vectors;
 static void
 load(void)
 {
-	static char text[1 << 20];
-	struct error err;
-	FILE *f = fopen("tests/vectors/cli-mcp-server.json", "r");
-	size_t n;
-
-	ck_assert_ptr_nonnull(f);
-	n = fread(text, 1, sizeof(text), f);
-	(void)fclose(f);
-	vectors = json_parse(text, n, &err);
-	ck_assert_ptr_nonnull(vectors);
+	vectors = vectors_load("tests/vectors/cli-mcp-server.json");
 }
 
 static void
@@ -333,8 +326,6 @@ main(void)
 {
 	Suite *s = suite_create("manifest");
 	TCase *t = tcase_create("manifest");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, load, unload);
@@ -347,8 +338,5 @@ main(void)
 	tcase_add_test(t, the_oldest_ready_pod_is_the_best);
 	tcase_add_loop_test(t, times_are_read_or_refused, 0,
 	    sizeof(times) / sizeof(times[0]));
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "../audit.h"
 #include "fake-loop.h"
 #include "fake-tools.h"
+#include "suite.h"
 
 #define P "io.modelcontextprotocol/"
 #define CAPS(caps) "\"_meta\":{\"" P "protocolVersion\":\"2026-07-28\",\"" \
@@ -768,8 +769,6 @@ main(void)
 {
 	Suite *s = suite_create("mcp");
 	TCase *t = tcase_create("mcp");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, answers_as_the_protocol_says, 0, COUNT(talks));
@@ -792,9 +791,5 @@ main(void)
 	tcase_add_test(t, takes_no_state_that_was_changed);
 	tcase_add_test(t, asks_again_without_the_answers);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "names.h"
+#include "suite.h"
 
 typedef int check_fn(const char *what, const char *s, struct error *err);
 
@@ -66,14 +67,9 @@ main(void)
 {
 	Suite *s = suite_create("names");
 	TCase *t = tcase_create("names");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, takes_what_kubernetes_takes_and_nothing_else,
 	    0, ROWS);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

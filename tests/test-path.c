@@ -8,6 +8,7 @@
 #include "../error.h"
 #include "../json.h"
 #include "../path.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -112,8 +113,6 @@ main(void)
 {
 	Suite *s = suite_create("path");
 	TCase *t = tcase_create("path");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_path_has_one_normal_form, 0, COUNT(rows));
@@ -121,8 +120,5 @@ main(void)
 	    0, COUNT(urls));
 	tcase_add_test(t, what_no_file_can_have_for_a_name_is_refused);
 	tcase_add_test(t, only_the_two_roots_are_roots);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -10,6 +10,7 @@
 #include "../error.h"
 #include "../gateway.h"
 #include "../router.h"
+#include "suite.h"
 
 static const struct {
 	long status;
@@ -153,8 +154,6 @@ main(void)
 {
 	Suite *s = suite_create("router");
 	TCase *t = tcase_create("router");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_routers_own_answer_is_told_from_the_sandboxs,
@@ -164,8 +163,5 @@ main(void)
 	tcase_add_loop_test(t, the_first_usable_address_of_a_gateway_is_taken,
 	    0, sizeof(gateways) / sizeof(gateways[0]));
 	tcase_add_test(t, a_rotated_token_is_read_again);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

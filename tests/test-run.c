@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../run.c"
+#include "suite.h"
 
 static char got[4096];
 static size_t got_len;
@@ -93,15 +94,10 @@ main(void)
 {
 	Suite *s = suite_create("run");
 	TCase *t = tcase_create("run");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, an_output_comes_whole_and_without_its_mark, 0,
 	    sizeof(marks) / sizeof(marks[0]));
 	tcase_add_test(t, a_short_line_is_passed_on_at_once);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -34,6 +34,7 @@
 
 #include "../error.h"
 #include "../sandbox.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -983,8 +984,6 @@ main(void)
 {
 	Suite *s = suite_create("sandbox");
 	TCase *tc = tcase_create("sandbox");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_loop_test(tc, nothing_but_the_loop_gets_through, 0,
@@ -1000,9 +999,5 @@ main(void)
 	tcase_add_test(tc, descriptors_are_the_three_and_those_to_keep);
 	tcase_add_test(tc, standard_error_never_goes_to_the_client);
 	suite_add_tcase(s, tc);
-	runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include "scripted.h"
+#include "suite.h"
 #include "../grpc.h"
 #include "../budget.h"
 #include "../sandboxd.h"
@@ -797,8 +798,6 @@ main(void)
 {
 	Suite *suite = suite_create("sandboxd");
 	TCase *t = tcase_create("sandboxd");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, starts_what_was_asked_for);
@@ -812,9 +811,5 @@ main(void)
 	tcase_add_loop_test(t, may_be_closed_while_it_reports, 0, 2);
 	tcase_add_test(t, refuses_a_message_over_the_limit);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

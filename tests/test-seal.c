@@ -6,6 +6,7 @@
 #include "../buf.h"
 #include "../error.h"
 #include "../seal.h"
+#include "suite.h"
 
 static const unsigned char key[SEAL_KEY] = "a key of thirty-two bytes, right";
 static unsigned char about[SEAL_ABOUT];
@@ -133,8 +134,6 @@ main(void)
 {
 	Suite *s = suite_create("seal");
 	TCase *t = tcase_create("seal");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_test(t, gives_the_state_back_for_its_time);
@@ -144,9 +143,5 @@ main(void)
 	tcase_add_test(t, tells_where_one_piece_ends);
 	tcase_add_test(t, says_when_there_is_no_room);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

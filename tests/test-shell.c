@@ -14,6 +14,7 @@
 #include "../procs.h"
 #include "../shell.h"
 #include "../turn.h"
+#include "suite.h"
 
 static const char *const dirs[] = { "/nonexistent", "/dev/shm", "/tmp", NULL };
 
@@ -307,8 +308,6 @@ main(void)
 {
 	Suite *s = suite_create("shell");
 	TCase *t = tcase_create("shell");
-	SRunner *r;
-	int failed;
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	tcase_add_loop_test(t, tells_the_end_beside_the_output, 0, 3);
@@ -322,9 +321,5 @@ main(void)
 	tcase_add_test(t, finds_processes_by_their_mark);
 	tcase_set_timeout(t, 60);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include "../budget.h"
 #include "../buf.h"
 #include "../spool.h"
+#include "suite.h"
 
 static const char *const here[] = { "relative", "/nonexistent", "/tmp", NULL };
 
@@ -250,8 +251,6 @@ main(void)
 {
 	Suite *s = suite_create("spool");
 	TCase *t = tcase_create("spool");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, takes_the_first_place_that_can_be_written);
 	tcase_add_test(t, keeps_a_little_in_memory_and_more_in_a_file);
@@ -263,9 +262,5 @@ main(void)
 	tcase_add_loop_test(t, gives_the_last_out_of_the_ring, 0, 3);
 	tcase_set_timeout(t, 60);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -9,6 +9,7 @@
 #include "../error.h"
 #include "../stats.h"
 #include "../tools.h"
+#include "suite.h"
 
 static const struct tool a = { .name = "a" }, b = { .name = "b" },
     reads = { .name = "resources/read" };
@@ -97,16 +98,11 @@ main(void)
 {
 	Suite *s = suite_create("stats");
 	TCase *t = tcase_create("stats");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_test(t, sums_over_processes);
 	tcase_add_test(t, names_a_tool_that_is_in_the_table);
 	tcase_add_test(t, counts_what_was_refused);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? 0 : 1;
+	return suite_run(s);
 }

@@ -16,6 +16,7 @@
 #include <check.h>
 
 #include "scripted.h"
+#include "suite.h"
 
 enum { ALLOCATIONS = 60 };
 
@@ -108,16 +109,10 @@ main(void)
 {
 	Suite *suite = suite_create("stream-memory");
 	TCase *t = tcase_create("stream-memory");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, ends_with_an_error_whichever_allocation_fails,
 	    0, ALLOCATIONS);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

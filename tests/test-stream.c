@@ -9,6 +9,7 @@
 #include <fcntl.h>
 
 #include "scripted.h"
+#include "suite.h"
 
 #define V4 "v4.channel.k8s.io"
 
@@ -354,8 +355,6 @@ main(void)
 {
 	Suite *suite = suite_create("stream");
 	TCase *t = tcase_create("stream");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, gives_up_when_two_pings_are_not_answered);
@@ -368,9 +367,5 @@ main(void)
 	tcase_add_loop_test(t, reads_its_token_again_when_it_is_refused, 0, 2);
 	tcase_add_test(t, ends_with_an_error_when_nothing_listens);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -11,22 +11,15 @@
 #include "../error.h"
 #include "../json.h"
 #include "../token.h"
+#include "suite.h"
+#include "vectors.h"
 
 static struct json_doc *doc;
 
 static void
 load(void)
 {
-	static char text[1 << 20];
-	struct error err;
-	FILE *f = fopen("tests/vectors/cli-mcp-server.json", "r");
-	size_t n;
-
-	ck_assert_ptr_nonnull(f);
-	n = fread(text, 1, sizeof(text), f);
-	(void)fclose(f);
-	doc = json_parse(text, n, &err);
-	ck_assert_msg(doc != NULL, "%s", err.text);
+	doc = vectors_load("tests/vectors/cli-mcp-server.json");
 }
 
 static void
@@ -171,8 +164,6 @@ main(void)
 {
 	Suite *s = suite_create("token");
 	TCase *t = tcase_create("token");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, load, unload);
@@ -182,8 +173,5 @@ main(void)
 	tcase_add_test(t, random_tokens_differ);
 	tcase_add_loop_test(t, durations_are_those_of_go, 0,
 	    sizeof(durations) / sizeof(durations[0]));
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

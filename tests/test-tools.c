@@ -8,6 +8,7 @@
 #include "../json.h"
 #include "../jsonw.h"
 #include "../tools.h"
+#include "suite.h"
 
 static const char *const colours[] = { "red", "green", NULL };
 
@@ -359,8 +360,6 @@ main(void)
 {
 	Suite *s = suite_create("tools");
 	TCase *t = tcase_create("tools");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, lists_what_it_will_check);
 	tcase_add_test(t, finds_a_tool_by_its_whole_name);
@@ -372,9 +371,5 @@ main(void)
 	tcase_add_loop_test(t, gives_the_value_or_the_default, 0,
 	    COUNT(values));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "scripted.h"
+#include "suite.h"
 #include "../budget.h"
 #include "../tunnel.h"
 
@@ -451,8 +452,6 @@ main(void)
 {
 	Suite *suite = suite_create("tunnel");
 	TCase *t = tcase_create("tunnel");
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, carries_http_again_and_again_on_one_stream);
@@ -465,9 +464,5 @@ main(void)
 	tcase_add_test(t, goes_on_reading_when_the_other_half_is_closed);
 	tcase_add_test(t, is_closed_with_sockets_in_use);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return suite_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "../buf.h"
 #include "../utf8.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #define R	"\xef\xbf\xbd"
@@ -103,8 +104,6 @@ main(void)
 {
 	Suite *s = suite_create("utf8");
 	TCase *t = tcase_create("utf8");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, replaces_once_per_maximal_subpart, 0,
 	    COUNT(cases));
@@ -113,9 +112,5 @@ main(void)
 	tcase_add_test(t, never_reads_past_the_end);
 	tcase_add_loop_test(t, makes_one_printable_line, 0, COUNT(lines));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -14,6 +14,7 @@
 #include "../watch.h"
 #include "../web.h"
 #include "server.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
@@ -340,8 +341,6 @@ main(void)
 {
 	Suite *s = suite_create("watch");
 	TCase *t = tcase_create("watch");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 20);
@@ -362,9 +361,5 @@ main(void)
 	tcase_add_loop_test(t, may_be_closed_inside_its_function, 1, 4);
 	tcase_add_loop_test(t, may_be_closed_at_any_turn, 0, 6);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(s);
 }

@@ -36,6 +36,7 @@
 #include <check.h>
 
 #include "scripted.h"
+#include "suite.h"
 
 enum { ALLOCATIONS = 50 };
 
@@ -156,8 +157,6 @@ main(void)
 {
 	Suite *suite = suite_create("web-memory");
 	TCase *t = tcase_create("web-memory");
-	SRunner *runner;
-	int failed;
 
 	tcase_add_checked_fixture(t, open_both, close_both);
 	tcase_set_timeout(t, 20);
@@ -168,9 +167,5 @@ main(void)
 	tcase_add_loop_test(t, a_watch_ends_or_sees_whichever_allocation_fails,
 	    0, ALLOCATIONS);
 	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -16,6 +16,7 @@
 #include "../loop.h"
 #include "../web.h"
 #include "server.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define OK(body, n) "HTTP/1.1 200 OK\r\nContent-Length: " n "\r\n\r\n" body
@@ -856,8 +857,6 @@ main(void)
 {
 	Suite *s = suite_create("web");
 	TCase *plain = tcase_create("plain"), *tls = tcase_create("tls");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(plain, setup, teardown);
 	add_plain(plain);
@@ -871,9 +870,5 @@ main(void)
 	tcase_add_test(tls, goes_where_a_name_is_pinned_to);
 	tcase_add_loop_test(tls, a_raw_connection_runs_under_tls, 0, 2);
 	suite_add_tcase(s, tls);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(s);
 }

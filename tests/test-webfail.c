@@ -7,6 +7,7 @@
 
 #include "../error.h"
 #include "../webfail.h"
+#include "suite.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WHERE "api.test:6443"
@@ -112,15 +113,9 @@ main(void)
 {
 	Suite *s = suite_create("webfail");
 	TCase *t = tcase_create("webfail");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, says_what_libcurl_means, 0, COUNT(cases));
 	tcase_add_loop_test(t, always_has_words_and_no_address, 1, CURL_LAST);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(s);
 }

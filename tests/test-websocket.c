@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fail-alloc.h"
+#include "suite.h"
 
 #include "../buf.c"
 
@@ -486,8 +487,6 @@ main(void)
 {
 	Suite *s = suite_create("websocket");
 	TCase *t = tcase_create("frames");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, writes_masked_frames);
 	tcase_add_loop_test(t, reads_frames_in_pieces_of_any_size, 0,
@@ -499,9 +498,5 @@ main(void)
 	tcase_add_test(t, says_when_there_is_no_memory);
 	suite_add_tcase(s, handshake_case());
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

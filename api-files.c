@@ -2,10 +2,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "budget.h"
+#include "json.h"
 #include "jsonw.h"
 #include "serve.h"
 
@@ -97,16 +99,45 @@ send_file(struct conn *c, const struct files_view *v)
 	buf_free(&extra);
 }
 
+/* What stat_file tells. */
+static void
+send_status(struct conn *c, const char *path)
+{
+	struct error err;
+	struct jsonw w;
+	struct stat st;
+	struct buf b;
+
+	if (files_stat(&c->serve->files, path, &st, &err) == -1) {
+		refuse(c, &err, NULL);
+		return;
+	}
+	buf_init(&b, 512);
+	jsonw_init(&w, &b);
+	jsonw_object(&w, NULL);
+	jsonw_int(&w, "mode", st.st_mode);
+	jsonw_int(&w, "size", (long)st.st_size);
+	jsonw_int(&w, "modified", (long)st.st_mtime);
+	jsonw_end(&w);
+	buf_puts(&b, "\n");
+	conn_answer(c, 200, "application/json", NULL, b.data, b.len);
+	buf_free(&b);
+}
+
 void
 api_files_get(struct conn *c)
 {
 	char path[FILES_PATH];
 	struct files_view v = { .fd = -1 };
+	int64_t status = 0;
 	struct error err;
 	struct buf b;
 
 	buf_init(&b, LIMIT_AGENT_LISTING);
-	if (the_path(c, path, &err) == -1 ||
+	if (conn_number(c, "stat", 0, 1, &status) == 1 && status == 1 &&
+	    the_path(c, path, &err) == 0)
+		send_status(c, path);
+	else if (the_path(c, path, &err) == -1 ||
 	    files_get(&c->serve->files, path, &v, &b, &err) == -1)
 		refuse(c, &err, NULL);
 	else if (v.is_dir)
@@ -174,8 +205,8 @@ api_files_put_begin(struct conn *c)
 void
 api_files_put(struct conn *c)
 {
-	bool in_place = c->put.temp[0] == '\0';
-	char extra[64] = "";
+	char extra[160];
+	int n;
 
 	if (c->put_err.code == ERR_NONE)
 		(void)files_put_end(&c->put, &c->put_err);
@@ -183,10 +214,37 @@ api_files_put(struct conn *c)
 		refuse(c, &c->put_err, NULL);
 		return;
 	}
-	if (in_place)
-		(void)snprintf(extra, sizeof(extra), "X-Size: %" PRId64 "\r\n",
-		    c->put.size);
-	conn_answer(c, 204, NULL, in_place ? extra : NULL, NULL, 0);
+	n = snprintf(extra, sizeof(extra), "X-Size: %" PRId64 "\r\nX-SHA256: ",
+	    c->put.size);
+	for (size_t i = 0; i < sizeof(c->put.sum); i++)
+		n += snprintf(extra + n, sizeof(extra) - (size_t)n, "%02x",
+		    c->put.sum[i]);
+	(void)snprintf(extra + n, sizeof(extra) - (size_t)n, "\r\n");
+	conn_answer(c, 204, NULL, extra, NULL, 0);
+}
+
+void
+api_files_move(struct conn *c)
+{
+	char path[FILES_PATH], to[FILES_PATH] = "";
+	struct json_doc *doc;
+	struct error err = { 0 };
+	bool overwrite = false;
+
+	doc = json_parse_lax(c->body.data != NULL ? c->body.data : "",
+	    c->body.len, &err);
+	(void)json_bool(json_get(json_root(doc), "overwrite"), &overwrite);
+	if (doc == NULL || !json_str(json_get(json_root(doc), "to"), to,
+	    sizeof(to)) || to[0] == '\0')
+		error_set(&err, ERR_INPUT, "the body is {\"to\":\"path\"}, and "
+		    "\"overwrite\":true if need be");
+	else if (the_path(c, path, &err) == 0)
+		(void)files_move(&c->serve->files, path, to, overwrite, &err);
+	json_free(doc);
+	if (err.code != ERR_NONE)
+		refuse(c, &err, NULL);
+	else
+		conn_answer(c, 204, NULL, NULL, NULL, 0);
 }
 
 /* Go's strconv.ParseBool. */

@@ -760,6 +760,8 @@ api_routes(void)
 		{ "HEAD", "/v1/files/**", .handle = api_files_get },
 		{ "PUT", "/v1/files/**", BODY_FILE,
 		    .begin = api_files_put_begin, .handle = api_files_put },
+		{ "POST", "/v1/files/**", BODY_WHOLE,
+		    .handle = api_files_move },
 		{ "DELETE", "/v1/files/**", .handle = api_files_delete },
 		{ NULL, NULL, BODY_NONE }
 	};

@@ -18,6 +18,7 @@ void api_task(struct conn *c);
 void api_files_get(struct conn *c);
 void api_files_put_begin(struct conn *c);
 void api_files_put(struct conn *c);
+void api_files_move(struct conn *c);
 void api_files_delete(struct conn *c);
 
 #endif

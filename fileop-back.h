@@ -3,6 +3,8 @@
 #ifndef FILEOP_BACK_H
 #define FILEOP_BACK_H
 
+#include <mbedtls/sha256.h>
+
 #include "error.h"
 #include "fileop.h"
 #include "listing.h"
@@ -18,6 +20,7 @@ enum fileop_step {
 	STEP_REST,		/* the one request that does it */
 	STEP_PART,		/* the upload of what a script puts in place */
 	STEP_SIZE,		/* no script can run: the size has to do */
+	STEP_DIGEST,		/* STAT: the file, for its SHA-256 */
 	STEP_SCRIPT
 };
 
@@ -49,6 +52,7 @@ struct fileop {
 	struct buf text;		/* what a script or an error says */
 	struct buf complaint;		/* on a script's stderr */
 	struct listing list;
+	mbedtls_sha256_context digest;
 	struct fileop_result result;
 };
 

@@ -5,13 +5,16 @@
  * and takes names in a multipart head that would bend some: it is sent a part
  * with a plain name, which a script then puts in place.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "budget.h"
 #include "env.h"
 #include "fileop-back.h"
+#include "jsonw.h"
 #include "link.h"
 #include "mono.h"
 #include "path.h"
@@ -24,6 +27,8 @@ fileop_rest_can(const struct fileop *f)
 {
 	enum runtime runtime = f->link->runtime;
 
+	if (runtime == RUNTIME_AGENT)
+		return true;
 	if (runtime == RUNTIME_NONE || f->link->rest.url[0] == '\0')
 		return false;
 	switch (f->req.verb) {
@@ -68,6 +73,34 @@ multipart(struct fileop *f)
 	buf_puts(&f->tail, "\r\n--" BOUNDARY "--\r\n");
 }
 
+/* The query of what only the agent has, and the method. */
+static const char *
+aim_agent(const struct fileop *f, struct buf *url)
+{
+	switch (f->req.verb) {
+	case FILEOP_STAT:
+		if (f->step != STEP_DIGEST)
+			buf_puts(url, "?stat=1");
+		return "GET";
+	case FILEOP_WRITE:
+		if (f->req.offset == FILEOP_END)
+			buf_puts(url, "?append=1");
+		else if (f->req.offset != FILEOP_WHOLE)
+			buf_printf(url, "?offset=%ld", f->req.offset);
+		return "PUT";
+	case FILEOP_MOVE:
+		return "POST";
+	case FILEOP_DELETE:
+		if (f->req.all)
+			buf_puts(url, "?recursive=true");
+		return "DELETE";
+	case FILEOP_EXISTS:
+		return "HEAD";
+	default:
+		return "GET";
+	}
+}
+
 /* Path and query of the request, and its method. */
 static const char *
 aim(struct fileop *f, struct buf *url)
@@ -92,12 +125,27 @@ aim(struct fileop *f, struct buf *url)
 	if (path[0] == '/' && f->link->router != NULL)
 		path++;
 	path_escape(url, f->step == STEP_PART ? f->part : path, false);
+	if (f->link->runtime == RUNTIME_AGENT)
+		return aim_agent(f, url);
 	if (f->req.verb == FILEOP_DELETE && f->req.all)
 		buf_puts(url, "?recursive=true");
 	if (f->step == STEP_SIZE || f->req.verb == FILEOP_EXISTS)
 		return f->no_head ? "GET" : "HEAD";
 	return f->req.verb == FILEOP_WRITE ? "PUT" :
 	    f->req.verb == FILEOP_DELETE ? "DELETE" : "GET";
+}
+
+/* Where to move it. */
+static void
+target(struct fileop *f)
+{
+	struct jsonw w;
+
+	jsonw_init(&w, &f->head);
+	jsonw_object(&w, NULL);
+	jsonw_str(&w, "to", f->req.to);
+	jsonw_bool(&w, "overwrite", f->req.all);
+	jsonw_end(&w);
 }
 
 static void on_reply(void *arg, const struct event *ev);
@@ -107,11 +155,14 @@ body(struct fileop *f, struct web_req *req, const char **fields)
 {
 	bool legacy = f->link->runtime == RUNTIME_LEGACY;
 
-	if (f->step == STEP_SIZE || f->req.verb != FILEOP_WRITE)
+	if (f->req.verb == FILEOP_MOVE)
+		target(f);
+	else if (f->step == STEP_SIZE || f->req.verb != FILEOP_WRITE)
 		return;
 	if (legacy)
 		multipart(f);
-	fields[0] = legacy ? "Content-Type: multipart/form-data; boundary="
+	fields[0] = f->req.verb == FILEOP_MOVE ?
+	    "Content-Type: application/json" : legacy ? "Content-Type: multipart/form-data; boundary="
 	    BOUNDARY : "Content-Type: application/octet-stream";
 	f->sent = 0;
 	req->give = give;
@@ -128,7 +179,9 @@ begin(struct fileop *f)
 	f->answered = false;
 	f->skip = 0;
 	buf_reset(&f->text, 0);
-	if (f->step == STEP_FIND)
+	if (f->step == STEP_FIND && f->link->runtime == RUNTIME_AGENT)
+		f->step = STEP_REST;
+	else if (f->step == STEP_FIND)
 		f->step = f->req.verb == FILEOP_WRITE && (legacy ||
 		    f->req.offset != FILEOP_WHOLE) ? STEP_PART : STEP_REST;
 	if (f->req.verb == FILEOP_LIST)
@@ -194,7 +247,7 @@ whole_size(const struct fileop *f, long status)
 static int
 look(struct fileop *f, long status, struct error *err)
 {
-	bool sandboxd = f->link->runtime == RUNTIME_SANDBOXD;
+	bool sandboxd = f->link->runtime != RUNTIME_LEGACY;
 
 	f->answered = true;
 	if (status < 200 || status > 299)
@@ -221,8 +274,11 @@ data(struct fileop *f, const struct event *ev, struct error *err)
 
 	if (!f->answered && look(f, ev->status, err) == -1)
 		return -1;
-	if (ev->status < 200 || ev->status > 299 ||
-	    f->req.verb == FILEOP_EXISTS) {
+	if (f->step == STEP_DIGEST) {
+		(void)mbedtls_sha256_update(&f->digest, (const unsigned char *)
+		    ev->data, ev->len);
+	} else if (ev->status < 200 || ev->status > 299 ||
+	    f->req.verb == FILEOP_EXISTS || f->req.verb == FILEOP_STAT) {
 		n = buf_room(&f->text);
 		buf_put(&f->text, ev->data, ev->len < n ? ev->len : n);
 	} else if (f->req.verb == FILEOP_READ) {
@@ -271,6 +327,59 @@ exists_end(struct fileop *f, struct error *err)
 	return 0;
 }
 
+/* What the agent says of what it wrote. */
+static int
+write_end(struct fileop *f, struct error *err)
+{
+	if (f->link->runtime != RUNTIME_AGENT)
+		return 0;
+	f->result.size = strtol(web_field(f->web, "X-Size"), NULL, 10);
+	f->result.compared = strcmp(web_field(f->web, "X-SHA256"),
+	    f->result.sha256) == 0;
+	return f->result.compared ? 0 : error_set(err, ERR_LOST, "other bytes "
+	    "than those sent arrived (SHA-256 differs)");
+}
+
+static int
+stat_end(struct fileop *f, struct error *err)
+{
+	struct json_doc *doc;
+	unsigned char sum[32];
+	long mode = 0;
+
+	if (f->step == STEP_DIGEST) {
+		(void)mbedtls_sha256_finish(&f->digest, sum);
+		for (size_t i = 0; i < sizeof(sum); i++)
+			(void)snprintf(f->result.sha256 + 2 * i, 3, "%02x",
+			    sum[i]);
+		return 0;
+	}
+	doc = json_parse_lax(f->text.data != NULL ? f->text.data : "",
+	    f->text.len, err);
+	if (doc == NULL)
+		return error_wrap(err, "answer of the agent");
+	(void)json_int(json_get(json_root(doc), "mode"), 0, UINT_MAX, &mode);
+	(void)json_int(json_get(json_root(doc), "size"), 0, LONG_MAX,
+	    &f->result.size);
+	(void)json_int(json_get(json_root(doc), "modified"), LONG_MIN,
+	    LONG_MAX, &f->result.modified);
+	json_free(doc);
+	f->result.mode = (unsigned)mode & 07777;
+	f->result.type = S_ISREG(mode) ? "file" : S_ISDIR(mode) ?
+	    "directory" : S_ISLNK(mode) ? "symlink" : "other";
+	return 0;
+}
+
+/* The original's agent, and whatever else may answer there. */
+static bool
+is_ours(const struct fileop *f, const struct event *ev)
+{
+	static const char name[] = "mcp-sandbox-agent/";
+
+	return f->link->runtime != RUNTIME_AGENT || ev->err != NULL ||
+	    strncmp(web_field(f->web, "Server"), name, sizeof(name) - 1) == 0;
+}
+
 static int
 conclude(struct fileop *f, const struct event *reply, struct error *err)
 {
@@ -280,6 +389,9 @@ conclude(struct fileop *f, const struct event *reply, struct error *err)
 		return -1;
 	ev.data = f->text.data != NULL ? f->text.data : "";
 	ev.len = f->text.len;
+	if (!is_ours(f, &ev))
+		return error_set(err, ERR_CLUSTER, "the agent in the session's "
+		    "pod has no file operations: use bash");
 	if (ev.err == NULL && ev.status == 404 && f->req.verb == FILEOP_EXISTS)
 		return 0;
 	if (ev.err == NULL && ev.status == 416 && f->req.verb == FILEOP_READ)
@@ -288,6 +400,9 @@ conclude(struct fileop *f, const struct event *reply, struct error *err)
 		ev.status = 206;	/* of an empty file */
 	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
 		link_explain(f->link, &ev, mono_ms() - f->asked_ms, err);
+		if (f->link->runtime == RUNTIME_AGENT && ev.status == 404)
+			error_set(err, ERR_GONE, "'%.200s' is not there",
+			    f->req.path);
 		return -1;
 	}
 	if (f->step == STEP_SIZE) {
@@ -297,6 +412,10 @@ conclude(struct fileop *f, const struct event *reply, struct error *err)
 	}
 	if (f->req.verb == FILEOP_READ)
 		return read_end(f, ev.status, err);
+	if (f->req.verb == FILEOP_STAT)
+		return stat_end(f, err);
+	if (f->req.verb == FILEOP_WRITE)
+		return write_end(f, err);
 	if (f->req.verb == FILEOP_EXISTS)
 		return exists_end(f, err);
 	return f->req.verb == FILEOP_LIST ? listing_end(&f->list, err) : 0;
@@ -328,6 +447,20 @@ without_head(struct fileop *f, const struct event *ev)
 	return true;
 }
 
+/* The SHA-256 too: the file comes along here, and is not kept. */
+static bool
+digest(struct fileop *f)
+{
+	if (f->req.verb != FILEOP_STAT || f->step == STEP_DIGEST ||
+	    !f->req.all || strcmp(f->result.type, "file") != 0)
+		return false;
+	f->step = STEP_DIGEST;
+	mbedtls_sha256_init(&f->digest);
+	(void)mbedtls_sha256_starts(&f->digest, 0);
+	fileop_rest(f);
+	return true;
+}
+
 static void
 on_reply(void *arg, const struct event *ev)
 {
@@ -351,8 +484,9 @@ on_reply(void *arg, const struct event *ev)
 	f->web = NULL;
 	if (r == -1)
 		fileop_finish(f, &err);
-	else if (f->req.verb == FILEOP_WRITE && f->step != STEP_SIZE)
+	else if (f->req.verb == FILEOP_WRITE && f->step != STEP_SIZE &&
+	    f->link->runtime != RUNTIME_AGENT)
 		fileop_script(f);
-	else
+	else if (!digest(f))
 		fileop_finish(f, NULL);
 }

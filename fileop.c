@@ -200,6 +200,17 @@ fileop_start(struct env *env, const struct fileop_req *req, event_fn *fn,
 		fileop_close(f);
 		return NULL;
 	}
+	f->req.token = NULL;
+	if (req->agent != NULL) {
+		struct link *l = link_agent(req->agent, req->token);
+
+		if (l == NULL) {
+			fileop_close(f);
+			return NULL;
+		}
+		on_link(f, l, NULL);
+		return f;
+	}
 	find = link_find(env->links, f->req.namespace, f->req.sandbox,
 	    f->req.address, on_link, f);
 	if (find != NULL)

@@ -7,7 +7,8 @@
  * script in the pod (fileop-script.c). Names go there as variables, contents
  * as bytes. A write is transferred beside its target, compared by size and,
  * where the pod has sha256sum, by SHA-256, and only then put in place, so a
- * broken transfer leaves the old content.
+ * broken transfer leaves the old content. The agent of a session of bash has
+ * all of it as REST, and no script is run.
  */
 #ifndef FILEOP_H
 #define FILEOP_H
@@ -20,6 +21,7 @@
 #include "listing.h"
 
 struct env;
+struct sandboxd_port;
 struct fileop;
 
 enum fileop_verb {
@@ -33,6 +35,8 @@ enum { FILEOP_WHOLE = -2, FILEOP_END = -1 };
 struct fileop_req {
 	enum fileop_verb verb;
 	const char *namespace, *sandbox, *address;	/* run.h */
+	const struct sandboxd_port *agent;	/* or that of a session */
+	const char *token;			/* ... and its token */
 	const char *path, *to;	/* as path.h made them; to: MOVE */
 	struct buf data;	/* WRITE: taken over by fileop_start() */
 	long offset;		/* READ: from; WRITE: at, or as above */

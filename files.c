@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,12 @@ files_init(struct files *f, const char *root, struct error *err)
 	/* So that root and "/path" make a path. */
 	(void)snprintf(f->root, sizeof(f->root), "%s",
 	    strcmp(real, "/") == 0 ? "" : real);
+	free(real);
+	(void)snprintf(f->home, sizeof(f->home), "%s", f->root);
+	if (f->root[0] != '\0' || (real = getcwd(NULL, 0)) == NULL)
+		return 0;
+	if (strcmp(real, "/") != 0 && strlen(real) < sizeof(f->home))
+		(void)snprintf(f->home, sizeof(f->home), "%s", real);
 	free(real);
 	return 0;
 }
@@ -157,7 +164,8 @@ resolve(const struct files *f, const char *path, char dst[FILES_PATH],
 		return refuse(err, path);
 	}
 	if (path[0] != '/' || !is_below(f, dst)) {
-		(void)snprintf(dst, FILES_PATH, "%s", f->root);
+		(void)snprintf(dst, FILES_PATH, "%s", path[0] == '/' ?
+		    f->root : f->home);
 		if (clean(dst, FILES_PATH, floor, path[0] == '/', path) == -1)
 			return leaves(err, path);
 	}
@@ -362,6 +370,10 @@ files_put(const struct files *f, const char *path, long mode,
 	if (there && !S_ISREG(st.st_mode))
 		return error_set(err, ERR_INPUT, "%s: not a regular file",
 		    path);
+	if (offset > st.st_size)
+		return error_set(err, ERR_LIMIT, "offset %" PRId64 " is beyond "
+		    "the end of %s, which has %" PRId64 " bytes", offset, path,
+		    (int64_t)st.st_size);
 	if (make_parents(put->path) == -1)
 		return refuse(err, path);
 	if (offset == -1)
@@ -379,6 +391,8 @@ files_put(const struct files *f, const char *path, long mode,
 		return -1;
 	}
 	put->at = offset == -1 ? 0 : offset == -2 ? st.st_size : offset;
+	mbedtls_sha256_init(&put->digest);
+	(void)mbedtls_sha256_starts(&put->digest, 0);
 	return 0;
 }
 
@@ -389,6 +403,7 @@ files_put_data(struct files_put *put, const void *data, size_t len,
 	const char *p = data;
 	ssize_t n;
 
+	(void)mbedtls_sha256_update(&put->digest, data, len);
 	while (len > 0) {
 		n = pwrite(put->fd, p, len, (off_t)put->at);
 		if (n == -1 && errno == EINTR)
@@ -417,6 +432,7 @@ files_put_end(struct files_put *put, struct error *err)
 		return -1;
 	}
 	put->size = st.st_size;
+	(void)mbedtls_sha256_finish(&put->digest, put->sum);
 	put->temp[0] = '\0';
 	files_put_abort(put);
 	return 0;
@@ -432,6 +448,44 @@ files_put_abort(struct files_put *put)
 	if (put->temp[0] != '\0')
 		(void)unlink(put->temp);
 	put->temp[0] = '\0';
+}
+
+/* --- looking and moving --------------------------------------------------- */
+
+int
+files_stat(const struct files *f, const char *path, struct stat *st,
+    struct error *err)
+{
+	char real[FILES_PATH];
+
+	if (resolve(f, path, real, false, err) == -1)
+		return -1;
+	return lstat(name_of(real), st) == -1 ? refuse(err, path) : 0;
+}
+
+int
+files_move(const struct files *f, const char *path, const char *to,
+    bool overwrite, struct error *err)
+{
+	char from[FILES_PATH], dst[FILES_PATH];
+	struct stat st;
+
+	if (resolve(f, path, from, false, err) == -1 ||
+	    resolve(f, to, dst, false, err) == -1)
+		return -1;
+	if (lstat(name_of(from), &st) == -1)
+		return refuse(err, path);
+	if (stat(name_of(dst), &st) == 0 && S_ISDIR(st.st_mode))
+		return error_set(err, ERR_CONFLICT, "%s: is a directory", to);
+	if (!overwrite && lstat(name_of(dst), &st) == 0)
+		return error_set(err, ERR_CONFLICT, "%s: is there already",
+		    to);
+	if (make_parents(dst) == 0 && rename(name_of(from), dst) == 0)
+		return 0;
+	if (errno == EXDEV)
+		return error_set(err, ERR_CONFLICT, "%s: on another file "
+		    "system than %s, where only mv copies it", to, path);
+	return refuse(err, to);
 }
 
 /* --- deleting ------------------------------------------------------------- */

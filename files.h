@@ -17,13 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <mbedtls/sha256.h>
+
 struct buf;
 struct error;
+struct stat;
 
 enum { FILES_PATH = 4096 };
 
 struct files {
 	char root[FILES_PATH];	/* resolved */
+	/* Where relative paths begin: the root, or if that is all there is,
+	 * the working directory. */
+	char home[FILES_PATH];
 };
 
 struct files_view {
@@ -38,6 +44,8 @@ struct files_put {
 	char temp[FILES_PATH + 32];	/* "": written in place */
 	int64_t at;		/* where the next piece goes */
 	int64_t size;		/* of the file, after files_put_end() */
+	unsigned char sum[32];	/* SHA-256 of what was given, then too */
+	mbedtls_sha256_context digest;
 };
 
 int files_init(struct files *f, const char *root, struct error *err);
@@ -48,8 +56,9 @@ int files_get(const struct files *f, const char *path, struct files_view *v,
 
 /*
  * mode: -1 for the one that is there, or 0644. offset: -1 to replace the file
- * when it is whole, -2 to append, else the place to write at. Either
- * files_put_end() or files_put_abort() ends what has begun.
+ * when it is whole, -2 to append, else the place to write at, which is not
+ * beyond its end (ERR_LIMIT). Either files_put_end() or files_put_abort()
+ * ends what has begun.
  */
 int files_put(const struct files *f, const char *path, long mode,
     int64_t offset, struct files_put *put, struct error *err);
@@ -58,6 +67,12 @@ int files_put_data(struct files_put *put, const void *data, size_t len,
 int files_put_end(struct files_put *put, struct error *err);
 void files_put_abort(struct files_put *put);
 
+/* What is there; a link is told as one. */
+int files_stat(const struct files *f, const char *path, struct stat *st,
+    struct error *err);
+/* ERR_CONFLICT: to is a directory, or is there and overwrite is not set. */
+int files_move(const struct files *f, const char *path, const char *to,
+    bool overwrite, struct error *err);
 int files_delete(const struct files *f, const char *path, bool recursive,
     struct error *err);
 

@@ -141,12 +141,32 @@ links_close(struct links *ls)
 	free(ls);
 }
 
+struct link *
+link_agent(const struct sandboxd_port *port, const char *token)
+{
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->runtime = RUNTIME_AGENT;
+	l->rest = *port;
+	l->users = 1;
+	(void)snprintf(l->fields[0], sizeof(l->fields[0]),
+	    "Authorization: Bearer %s", token);
+	return l;
+}
+
 void
 link_drop(struct links *ls, struct link *l)
 {
 	if (l == NULL)
 		return;
 	l->users--;
+	if (l->runtime == RUNTIME_AGENT) {
+		explicit_bzero(l->fields[0], sizeof(l->fields[0]));
+		free(l);
+		return;
+	}
 	sweep(ls);
 }
 
@@ -876,7 +896,8 @@ link_explain(struct link *l, const struct event *ev, long waited_ms,
     struct error *err)
 {
 	const char *who = l->runtime == RUNTIME_LEGACY ?
-	    "the legacy runtime" : "sandboxd";
+	    "the legacy runtime" : l->runtime == RUNTIME_AGENT ?
+	    "the agent" : "sandboxd";
 	const struct error *reason = NULL;
 	char text[512];
 

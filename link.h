@@ -24,7 +24,10 @@ struct links;
 struct link_find;
 struct tunnel;
 
-enum runtime { RUNTIME_NONE, RUNTIME_SANDBOXD, RUNTIME_LEGACY };
+/* AGENT: that of a session of bash, which no search finds. */
+enum runtime {
+	RUNTIME_NONE, RUNTIME_SANDBOXD, RUNTIME_LEGACY, RUNTIME_AGENT
+};
 
 struct router;
 
@@ -62,6 +65,11 @@ struct link_find *link_find(struct links *ls, const char *namespace,
     const char *sandbox, const char *address, link_found *done, void *arg);
 void link_find_cancel(struct link_find *f);	/* NULL is fine */
 
+/*
+ * The link to an agent that is known already, for one use; port is borrowed.
+ * link_drop() frees it. NULL: no memory.
+ */
+struct link *link_agent(const struct sandboxd_port *port, const char *token);
 void link_drop(struct links *ls, struct link *l);	/* NULL is fine */
 /* What came of it was lost: do not use it for the next call. */
 void link_forget(struct link *l);

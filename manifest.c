@@ -208,7 +208,7 @@ environment(struct jsonw *w, const struct config_pod *c, const char *session)
 	variable(w, "TMPDIR", "/tmp");
 	(void)snprintf(text, sizeof(text), "%lds", (c->idle_ms + 999) / 1000);
 	variable(w, "MCP_SANDBOX_IDLE_TIMEOUT", text);
-	variable(w, "MCP_SANDBOX_ROOT", "/workspace");
+	variable(w, "MCP_SANDBOX_ROOT", "/");
 	if (session != NULL) {
 		manifest_secret_name(text, session);
 		jsonw_object(w, NULL);

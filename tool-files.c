@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * upload_file, download_file, list_files, file_exists, stat_file, delete_file,
- * move_file: each one GET of the claim, then one operation of fileop.h.
+ * move_file: each one GET of the claim, or the search for the session's pod,
+ * then one operation of fileop.h.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include <mbedtls/sha256.h>
 
+#include "agent.h"
 #include "base64.h"
 #include "buf.h"
 #include "call.h"
@@ -17,7 +19,9 @@
 #include "fileop.h"
 #include "handle.h"
 #include "jsonw.h"
+#include "lease.h"
 #include "path.h"
+#include "session.h"
 #include "tools-sandbox.h"
 #include "utf8.h"
 
@@ -30,6 +34,8 @@ enum {
 /* One operation under way. */
 struct file_call {
 	struct handle h;
+	bool own;			/* the pod of the caller's session */
+	struct lease lease;
 	struct fileop *op;
 	struct fileop_req req;
 	char *path, *to;		/* what req borrows */
@@ -40,6 +46,12 @@ struct file_call {
 	enum { AS_DETECTED, AS_TEXT, AS_BASE64 } as;
 };
 
+/* No claim can have this name. */
+#define OWN	"@bash"
+#define FILE_ARGS							\
+	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help =	\
+	    "Or \"" OWN "\": the pod of bash." },				\
+	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL }
 #define PATH_ARG(text)							\
 	{ "path", ARG_STRING, ARG_REQUIRED, 0, 0, .help = text }
 #define TIMEOUT_ARG							\
@@ -79,7 +91,17 @@ begin(struct call *c, struct json args, enum fileop_verb verb,
 	if (path_arg(args, "path", root, &f->path, err) == -1)
 		return STEP_FAIL;
 	f->req.path = f->path;
-	return handle_start(c, args, &f->h, err) == -1 ? STEP_FAIL : STEP_WAIT;
+	f->own = json_is(json_get(args, "sandbox_claim_name"), OWN);
+	if (!f->own)
+		return handle_start(c, args, &f->h, err) == -1 ? STEP_FAIL :
+		    STEP_WAIT;
+	call_deadline(c, LIMIT_POD_MS + f->req.timeout_ms + SLACK_MS);
+	if (lease_check(c->env, err) == -1)
+		return STEP_FAIL;
+	if (lease_find(&f->lease, c->env, false, call_event, c) == 0)
+		return STEP_WAIT;
+	error_set(err, ERR_SYSTEM, "out of memory");
+	return STEP_FAIL;
 }
 
 /* The claim is there: go on to the files of its sandbox. */
@@ -89,16 +111,43 @@ start_op(struct call *c, const struct event *ev, struct error *err)
 	struct file_call *f = c->data;
 	struct claim claim;
 
-	if (handle_ready(c, ev, &f->h, &claim, err) == -1)
+	if (f->own) {
+		lease_take(&f->lease);
+		f->req.agent = agent_port(f->lease.agent);
+		f->req.token = session_token(f->lease.session);
+	} else if (handle_ready(c, ev, &f->h, &claim, err) == -1) {
 		return STEP_FAIL;
-	f->req.namespace = f->h.namespace;
-	f->req.sandbox = claim.sandbox;
-	f->req.address = claim.address;
+	} else {
+		f->req.namespace = f->h.namespace;
+		f->req.sandbox = claim.sandbox;
+		f->req.address = claim.address;
+	}
 	f->op = fileop_start(c->env, &f->req, call_event, c);
 	buf_init(&f->req.data, 0);	/* the operation's now */
 	if (f->op != NULL)
 		return STEP_WAIT;
 	error_set(err, ERR_SYSTEM, "out of memory");
+	return STEP_FAIL;
+}
+
+/* The search for the session's pod. */
+static enum step
+on_found(struct call *c, const struct event *ev, struct error *err)
+{
+	struct file_call *f = c->data;
+
+	if (ev->type == EVENT_DATA)
+		call_progress(c, "%s", ev->data);
+	if (ev->type != EVENT_END)
+		return STEP_WAIT;
+	if (c->state == CALL_STOPPING) {
+		f->lease.find = NULL;
+		return STEP_DONE;
+	}
+	if (ev->err == NULL)
+		return start_op(c, ev, err);
+	f->lease.find = NULL;
+	*err = *ev->err;
 	return STEP_FAIL;
 }
 
@@ -112,6 +161,8 @@ go_on(struct call *c, const struct event *ev, const char *what,
 {
 	struct file_call *f = c->data;
 
+	if (f->lease.find != NULL)
+		return on_found(c, ev, err);
 	if (ev->type == EVENT_REPLY)
 		return start_op(c, ev, err);
 	if (ev->type != EVENT_END)
@@ -121,6 +172,8 @@ go_on(struct call *c, const struct event *ev, const char *what,
 	if (c->state == CALL_STOPPING || ev->err == NULL)
 		return STEP_DONE;
 	*err = *ev->err;
+	if (f->own && err->code == ERR_DENIED)
+		session_distrust(f->lease.session);
 	error_wrap(err, "Failed to %s sandbox", what);
 	return STEP_FAIL;
 }
@@ -131,7 +184,7 @@ file_stop(struct call *c)
 	struct file_call *f = c->data;
 
 	if (f->op == NULL)
-		return STEP_DONE;
+		return lease_stop(&f->lease) ? STEP_WAIT : STEP_DONE;
 	fileop_stop(f->op);
 	return STEP_WAIT;
 }
@@ -143,6 +196,7 @@ file_release(struct call *c)
 
 	handle_close(&f->h);
 	fileop_close(f->op);
+	lease_drop(&f->lease);
 	buf_free(&f->req.data);
 	buf_free(&f->entries);
 	free(f->path);
@@ -157,7 +211,7 @@ file_release(struct call *c)
 /* --- upload_file ---------------------------------------------------------- */
 
 static const struct arg upload_args[] = {
-	HANDLE_ARGS,
+	FILE_ARGS,
 	PATH_ARG(NULL),
 	{ "content", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
@@ -244,7 +298,7 @@ const struct tool tool_upload_file = {
 /* --- download_file -------------------------------------------------------- */
 
 static const struct arg download_args[] = {
-	HANDLE_ARGS,
+	FILE_ARGS,
 	PATH_ARG(NULL),
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "Not given: see encoding." },
@@ -392,7 +446,7 @@ const struct tool tool_download_file = {
 /* --- list_files ----------------------------------------------------------- */
 
 static const struct arg list_args[] = {
-	HANDLE_ARGS,
+	FILE_ARGS,
 	PATH_ARG(NULL),
 	TIMEOUT_ARG,
 	{ "max_entries", ARG_INT, ARG_ABOVE, 0, 10000, "1000", .help = NULL },
@@ -487,7 +541,7 @@ const struct tool tool_list_files = {
 /* --- file_exists ---------------------------------------------------------- */
 
 static const struct arg path_args[] = {
-	HANDLE_ARGS, PATH_ARG(NULL), TIMEOUT_ARG, { NULL }
+	FILE_ARGS, PATH_ARG(NULL), TIMEOUT_ARG, { NULL }
 };
 
 static const struct arg exists_out[] = {
@@ -528,7 +582,7 @@ const struct tool tool_file_exists = {
 /* --- stat_file ------------------------------------------------------------ */
 
 static const struct arg stat_args[] = {
-	HANDLE_ARGS, PATH_ARG(NULL),
+	FILE_ARGS, PATH_ARG(NULL),
 	{ "sha256", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }
 };
@@ -578,7 +632,7 @@ const struct tool tool_stat_file = {
 /* --- delete_file ---------------------------------------------------------- */
 
 static const struct arg delete_args[] = {
-	HANDLE_ARGS, PATH_ARG(NULL),
+	FILE_ARGS, PATH_ARG(NULL),
 	{ "recursive", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }
 };
@@ -610,7 +664,7 @@ const struct tool tool_delete_file = {
 /* --- move_file ------------------------------------------------------------ */
 
 static const struct arg move_args[] = {
-	HANDLE_ARGS, PATH_ARG(NULL),
+	FILE_ARGS, PATH_ARG(NULL),
 	{ "to", ARG_STRING, ARG_REQUIRED, .help = NULL },
 	{ "overwrite", ARG_BOOL, 0, 0, 0, NULL, .help = NULL },
 	{ NULL }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent in the pod, from outside: mcp-sandbox-agent(1)."""
 
+import hashlib
 import json
 import os
 import re
@@ -718,11 +719,48 @@ def test_files_can_be_added_to(agent):
     for query, data, want in (("", b"abc", b"abc"),
                               ("?append=1", b"def", b"abcdef"),
                               ("?offset=1", b"XY", b"aXYdef"),
-                              ("?offset=8", b"Z", b"aXYdef\0\0Z")):
+                              ("?offset=6", b"Z", b"aXYdefZ")):
         status, headers, _ = agent.request("PUT", "/v1/files/f" + query, data)
         assert status == 204
-        assert headers.get("X-Size") == (str(len(want)) if query else None)
+        assert headers["X-Size"] == str(len(want))
+        assert headers["X-SHA256"] == hashlib.sha256(data).hexdigest()
         assert agent.request("GET", "/v1/files/f")[2] == want
+    status, _, text = agent.request("PUT", "/v1/files/f?offset=8", b"Z")
+    assert status == 416 and b"which has 7 bytes" in text
+    assert agent.request("GET", "/v1/files/f")[2] == want
+
+
+def test_files_are_looked_at_and_moved(agent):
+    os.symlink("f", agent.root + "/link")
+    agent.request("PUT", "/v1/files/f?mode=0640", b"abc")
+    os.utime(agent.root + "/f", (5, 5))
+    assert agent.json("GET", "/v1/files/f?stat=1") == {
+        "mode": 0o100640, "size": 3, "modified": 5}
+    assert stat.S_ISLNK(agent.json("GET", "/v1/files/link?stat=1")["mode"])
+    assert agent.request("GET", "/v1/files/none?stat=1")[0] == 404
+
+    def move(path, **body):
+        return agent.request("POST", "/v1/files/" + path,
+                             json.dumps(body).encode())[0]
+    assert move("f", to="d/e/g") == 204
+    agent.request("PUT", "/v1/files/f", b"new")
+    assert move("f", to="d/e/g") == 409
+    assert move("f", to="d", overwrite=True) == 409
+    assert move("f", to="d/e/g", overwrite=True) == 204
+    assert agent.request("GET", "/v1/files/d/e/g")[2] == b"new"
+    assert move("f", to="x") == 404
+    assert move("d", to="../x") == 403
+    assert move("d") == move("d", to="") == move("d", to=1) == 400
+    assert sorted(os.listdir(agent.root)) == ["d", "link"]
+
+
+def test_with_the_root_of_all_relative_paths_begin_where_it_does(start):
+    agent = start("--root", "/")
+    path = "/v1/files" + agent.root.replace("/", "%2F", 1) + "/f"
+    assert agent.request("PUT", "/v1/files/f", b"x")[0] == 204
+    assert agent.request("GET", path.replace("files%2F", "files/%2F"))[2] \
+        == b"x"
+    assert agent.request("GET", "/v1/files/%2Fetc%2Fpasswd")[0] == 200
 
 
 def test_a_listing_is_sandboxd_s(agent):

@@ -226,6 +226,60 @@ def test_an_unknown_output_is_told(bash):
     assert "not one of bash's" in failure(r)
 
 
+FILE_TOOLS = {
+    "upload_file": {"content": "x"}, "download_file": {}, "list_files": {},
+    "file_exists": {}, "stat_file": {}, "delete_file": {},
+    "move_file": {"to": "g"}}
+
+
+def file(program, tool, path, session="@bash", **more):
+    return program.tool(tool, {"sandbox_claim_name": session, "namespace": "-",
+                               "path": path, **FILE_TOOLS[tool], **more})
+
+
+def with_files(*options):
+    return ("--tools", "bash," + ",".join(FILE_TOOLS), *options)
+
+
+def test_files_of_the_session_are_those_of_its_shell(start, tmp_path):
+    server = start(*with_files("--session-id", "one"))
+    run(server, f"echo told > f; echo far > {tmp_path}/g; cd /")
+    assert file(server, "download_file", "f")["structuredContent"][
+        "content"] == "told\n"
+    assert file(server, "download_file", f"{tmp_path}/g")[
+        "structuredContent"]["content"] == "far\n"
+    file(server, "upload_file", "f", content="new")
+    assert run(server, "cat ~/f")["stdout"] == "new"
+    other = start(*with_files("--session-id", "two"))
+    assert file(other, "file_exists", "f")["structuredContent"] == {
+        "exists": False}
+
+
+def test_a_file_tool_makes_the_pod_and_waits_for_no_command(bash, standin,
+                                                            start):
+    server = start(*with_files())
+    assert file(server, "upload_file", "f")["isError"] is False
+    id = begin(server, "cat f; sleep 60")
+    assert file(server, "stat_file", "f")["structuredContent"]["size"] == 1
+    server.cancel(id)
+    assert server.close() == 0
+    nothing_left(standin)
+
+
+@pytest.mark.parametrize("tool", FILE_TOOLS)
+def test_no_file_tool_gets_along_without_a_session(start, standin, tool):
+    server = start(*with_files("--session-id", "Not.One"))
+    assert "invalid session ID" in failure(file(server, tool, "f"))
+    assert not standin.requests()
+
+
+def test_an_older_agent_has_no_files(start):
+    server = start(*with_files(*OLD))
+    for tool in FILE_TOOLS:
+        said = failure(file(server, tool, "f"))
+        assert "has no file operations" in said, tool
+
+
 @pytest.mark.parametrize("id", [c["id"] for c in VECTORS["session_id"]["cases"]
                                 if c["id"] and not c["valid"]
                                 and re.fullmatch(r"[A-Za-z0-9._-]{1,63}",

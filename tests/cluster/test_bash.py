@@ -4,7 +4,9 @@ an image that has a shell and nothing of ours (cli-mcp-server 8 to 12, 18).
 
 Every test ends without a pod or Secret of a session."""
 
+import base64
 import concurrent.futures
+import hashlib
 import os
 import signal
 import subprocess
@@ -59,9 +61,9 @@ def session():
 
 
 class Server(Program):
-    def __init__(self, *options):
-        super().__init__(*OPTIONS, *options, env=clean_environment(),
-                         binary=BINARY)
+    def __init__(self, *options, env=None):
+        super().__init__(*OPTIONS, *options, binary=BINARY,
+                         env=clean_environment(**env or {}))
 
     def __enter__(self):
         return self
@@ -112,6 +114,47 @@ def agent_of(pod):
         except OSError:
             continue
     raise AssertionError("no agent of " + mark)
+
+
+# ---- files of a session
+
+FILES = ("--tools", "bash,upload_file,download_file,list_files,file_exists,"
+         "stat_file,delete_file,move_file")
+
+
+def file(server, tool, path, **more):
+    r = server.tool(tool, {"sandbox_claim_name": "@bash", "namespace": "-",
+                           "path": path, **more}, 60)
+    assert not r["isError"], r
+    return r.get("structuredContent")
+
+
+def test_files_go_in_and_out_of_the_session_s_pod():
+    data = os.urandom(1 << 20)
+    with Server(*FILES) as s:
+        out = file(s, "upload_file", "d/f", binary=True,
+                   content=base64.b64encode(data).decode())
+        assert (out["size"], out["verified"]) == (len(data), "sha256")
+        assert s.bash("cd d; sha256sum f")["stdout"].split()[0] == \
+            hashlib.sha256(data).hexdigest() == \
+            file(s, "stat_file", "d/f", sha256=True)["sha256"]
+        back = file(s, "download_file", "/workspace/d/f", binary=True)
+        assert base64.b64decode(back["content"]) == data
+        file(s, "move_file", "d/f", to="/workspace/g")
+        assert [e["name"] for e in file(s, "list_files", ".")["entries"]] == [
+            "d", "g"]
+        file(s, "delete_file", "d", recursive=True)
+        assert file(s, "file_exists", "d") == {"exists": False}
+
+
+def test_files_are_reached_at_the_pod_s_address_too():
+    """The host is the node here, so that every pod's address leads to it."""
+    with Server(*FILES, "--read-only-root", "--run-as-user", "12345",
+                env={"KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                     "KUBERNETES_SERVICE_PORT": "1"}) as s:
+        file(s, "upload_file", "/tmp/f", content="x")
+        assert s.bash("id -u; cat /tmp/f")["stdout"] == "12345\nx"
+        assert file(s, "download_file", "/etc/passwd")["bytes_read"] > 0
 
 
 # ---- one session

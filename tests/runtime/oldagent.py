@@ -41,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/assign":
             self.assign(request)
+        elif self.path != "/exec":
+            self.refuse(404, "not found")
         else:
             self.execute(request)
 

@@ -50,6 +50,8 @@ enum {
 	EXIT_CONFIG = 78
 };
 
+enum { SETTLED_MS = 100 };	/* the first answer is out by then */
+
 extern char **environ;
 
 static const struct tool *const all_tools[] = {
@@ -301,7 +303,8 @@ cluster_open(struct server *s, struct error *err)
 
 /*
  * Most of the program's pages were touched by set-up only (YAML, certificates,
- * the resolver). Give them back: what the loop needs returns by itself. Newer
+ * the resolver). Give them back, once the first answer is out: what the loop
+ * needs returns by itself. Newer
  * kernels bring the whole folio of the page cache along, up to all of the
  * program, but only inside its mapping: so cut that into pieces.
  */
@@ -318,12 +321,13 @@ forget(uintptr_t at, uintptr_t end)
 }
 
 static void
-forget_setup(void)
+forget_setup(void *unused)
 {
 	extern const Elf64_Ehdr __ehdr_start;
 	uintptr_t base = (uintptr_t)&__ehdr_start;
 	const Elf64_Phdr *p = (const void *)(base + __ehdr_start.e_phoff);
 
+	(void)unused;
 	/* What is not ours to write is as the file has it. */
 	for (; p < (const Elf64_Phdr *)(base + __ehdr_start.e_phoff) +
 	    __ehdr_start.e_phnum; p++)
@@ -385,7 +389,6 @@ confine(struct server *s, struct error *err)
 	struct sandbox_state state;
 
 	(void)token_folders(s, folders, paths);
-	forget_setup();
 	if (sandbox_enter(&box, &state, err) == -1)
 		return -1;
 	if (s->config.verbose)
@@ -447,6 +450,7 @@ serve(struct server *s, struct error *err)
 	if (s->config.http.audit)
 		f.caller = &who;
 	auth_peer(&s->peer, 0);
+	(void)loop_timer_add(s->env.loop, SETTLED_MS, forget_setup, NULL);
 	r = s->host.mode == HOSTING_LINES ? front_lines(&f, err) :
 	    hosting_run(&s->host, &rows, &s->env, err);
 	if (s->env.sessions != NULL && sessions_finish(s->env.sessions,

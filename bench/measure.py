@@ -96,14 +96,15 @@ class Probe:
         self.path = path
         self.folder = folder
 
-    def talk(self, peer, messages, runs=1, window=1, wrap=(), replies=None):
+    def talk(self, peer, messages, runs=1, window=1, wrap=(), replies=None,
+             rest_ms=0):
         script = os.path.join(self.folder, "script")
         with open(script, "w", encoding="utf-8") as f:
             for message in messages:
                 f.write(json.dumps(message, separators=(",", ":")) + "\n")
         out = os.path.join(self.folder, "replies")
-        found = self.run(["-n", str(runs), "-w", str(window), "-o", out,
-                          script, *wrap, *peer.argv], peer.env)
+        found = self.run(["-n", str(runs), "-w", str(window), "-i", str(rest_ms),
+                          "-o", out, script, *wrap, *peer.argv], peer.env)
         with open(out, encoding="utf-8") as f:
             said = [json.loads(line) for line in f if line.strip()]
         said = [m for m in said if "id" in m and "method" not in m]

@@ -3,7 +3,7 @@
  * probe - starts a program again and again and measures it from outside, so
  * that no interpreter's start is in the figures.
  *
- *	probe [-n RUNS] [-w WINDOW] [-o FILE] SCRIPT COMMAND...
+ *	probe [-n RUNS] [-w WINDOW] [-i MS] [-o FILE] SCRIPT COMMAND...
  *	probe -c [-n RUNS] COMMAND...
  *
  * SCRIPT holds lines of JSON. A line with an "id" waits for a line of reply
@@ -12,9 +12,9 @@
  * command is run to its end with its output thrown away.
  *
  * Prints a line of JSON a run: first_us (exec to first reply), all_us (first
- * reply to last), rss_kb and private_kb after the first reply, hwm_kb after
- * the last, maxrss_kb and cpu_us (user and system) from wait4, wall_us,
- * status, us (a list: each request's time; exact for a window of 1).
+ * reply to last), rss_kb and private_kb after the first reply and MS of rest,
+ * hwm_kb after the last, maxrss_kb and cpu_us (user and system) from wait4,
+ * wall_us, status, us (a list: each request's time; exact for a window of 1).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +45,7 @@ struct script {
 struct run {
 	const struct script *script;
 	size_t window;
+	useconds_t rest_ms;
 	FILE *copy;
 	int to, from;
 	pid_t pid;
@@ -191,6 +192,7 @@ run_line(struct run *r)
 	r->us[r->replies++] = t - r->sent_us;
 	if (r->replies == 1) {
 		r->first_us = t - r->begin_us;
+		(void)usleep(r->rest_ms * 1000);
 		r->rss_kb = proc_kb(r->pid, "smaps_rollup", "Rss:");
 		r->private_kb = proc_kb(r->pid, "smaps_rollup", "Anonymous:");
 	}
@@ -272,9 +274,10 @@ report(const struct run *r, int status, const struct rusage *ru)
 }
 
 static void
-session(const struct script *s, size_t window, const char *copy, char *argv[])
+session(const struct script *s, size_t window, useconds_t rest_ms,
+    const char *copy, char *argv[])
 {
-	struct run r = { .script = s, .window = window };
+	struct run r = { .script = s, .window = window, .rest_ms = rest_ms };
 	int in[2], out[2], status;
 	struct rusage ru;
 
@@ -323,16 +326,19 @@ main(int argc, char *argv[])
 	struct script s = { .n = 0 };
 	size_t runs = 1, window = 1;
 	const char *copy = NULL;
+	useconds_t rest_ms = 0;
 	bool plain = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "+cn:w:o:")) != -1) {
+	while ((c = getopt(argc, argv, "+cn:w:i:o:")) != -1) {
 		if (c == 'c')
 			plain = true;
 		else if (c == 'n')
 			runs = strtoul(optarg, NULL, 10);
 		else if (c == 'w')
 			window = strtoul(optarg, NULL, 10);
+		else if (c == 'i')
+			rest_ms = (useconds_t)strtoul(optarg, NULL, 10);
 		else if (c == 'o')
 			copy = optarg;
 		else
@@ -347,6 +353,6 @@ main(int argc, char *argv[])
 		if (plain)
 			command(argv + optind);
 		else
-			session(&s, window, copy, argv + optind);
+			session(&s, window, rest_ms, copy, argv + optind);
 	return 0;
 }

@@ -282,13 +282,15 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 	}
 }
 
-/* Said twice, it is in doubt which of them others have read. */
+/* Said twice, it is in doubt which of them others have read: no value, then,
+ * that anything could equal. */
 static const char *
 field(void *arg, const char *name)
 {
 	const struct http *http = arg;
 
-	return http_count(http, name) > 1 ? ", " : http_field(http, name);
+	return http_count(http, name) > 1 ? "=?base64?=?=" :
+	    http_field(http, name);
 }
 
 static void

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -428,6 +429,96 @@ out:
 	buf_free(&state);
 }
 
+/*
+ * A field's value, plain or =?base64?...?= where it must be, into plain, which
+ * is initialized. False: ill-formed, or with a NUL inside.
+ */
+static bool
+field_plain(const char *field, struct buf *plain)
+{
+	size_t len = strlen(field);
+	struct base64 b = { .n = 0 };
+	struct error err;
+
+	buf_puts(plain, "");
+	if (len < 11 || strncmp(field, "=?base64?", 9) != 0 ||
+	    strcmp(field + len - 2, "?=") != 0)
+		buf_puts(plain, field);
+	else if (strpbrk(field, " \t") != NULL ||
+	    base64_decode(&b, field + 9, len - 11, plain, &err) == -1 ||
+	    base64_decode_end(&b, &err) == -1)
+		return false;
+	return buf_ok(plain) && plain->data != NULL &&
+	    strlen(plain->data) == plain->len;
+}
+
+/* A whole number as its digits, or with a fraction of zeros. */
+static bool
+number_is(struct json v, const char *text)
+{
+	const char *digits = text + (*text == '-');
+	size_t n = strspn(digits, "0123456789"), all = n;
+	long is;
+
+	if (digits[n] == '.')
+		all += 1 + strspn(digits + n + 1, "0");
+	return n > 0 && n <= 18 && digits[all] == '\0' &&
+	    (all == n || all > n + 1) && json_int(v, LONG_MIN, LONG_MAX, &is) &&
+	    is == strtol(text, NULL, 10);
+}
+
+static bool
+field_is(const char *field, struct json v)
+{
+	struct buf plain;
+	const char *text;
+	bool same, flag;
+
+	buf_init(&plain, strlen(field) + 1);
+	same = field_plain(field, &plain);
+	text = same ? plain.data : "";
+	if (json_type(v) == JSON_NUMBER)
+		same = same && number_is(v, text);
+	else if (json_bool(v, &flag))
+		same = same && strcmp(text, flag ? "true" : "false") == 0;
+	else
+		same = same && json_is(v, text);
+	buf_free(&plain);
+	return same;
+}
+
+/*
+ * And one for each argument whose row has a header: it is there when the
+ * argument is, and says the same, as what is between us may go by it.
+ */
+static bool
+params_ok(struct request *r, const struct tool *t, struct json args)
+{
+	const struct mcp_http *h = r->m->http;
+	char name[96];
+
+	if (h == NULL || !r->to.modern)
+		return true;
+	for (const struct arg *a = t->args; a != NULL && a->name != NULL; a++) {
+		struct json v = json_get(args, a->name);
+		const char *field;
+		bool given = json_type(v) != JSON_NONE &&
+		    json_type(v) != JSON_NULL;
+
+		if (a->header == NULL)
+			continue;
+		(void)snprintf(name, sizeof(name), "Mcp-Param-%s", a->header);
+		field = h->field == NULL ? NULL : h->field(h->arg, name);
+		if (given ? field != NULL && field_is(field, v) : field == NULL)
+			continue;
+		refuse(r, HEADER_MISMATCH, given ? "%s is not there or is not "
+		    "arguments.%s" : "%s is there, but arguments.%s is not",
+		    name, a->name);
+		return false;
+	}
+	return true;
+}
+
 static void
 call_tool(struct request *r)
 {
@@ -447,7 +538,7 @@ call_tool(struct request *r)
 	else if (t->requires != NULL &&
 	    json_type(json_get(r->client, t->requires)) != JSON_OBJECT)
 		lacks(r, t);
-	else
+	else if (params_ok(r, t, args))
 		start(r, t, args);
 }
 
@@ -549,30 +640,6 @@ unsupported(struct request *r, struct json version)
 	rpc_error(&r->m->rpc, &r->to, NO_VERSION,
 	    "this protocol version is not supported", &data);
 	buf_free(&data);
-}
-
-/* As a field's value: plain, or =?base64?...?= where it must be. */
-static bool
-field_is(const char *field, struct json v)
-{
-	size_t len = strlen(field);
-	struct base64 b = { .n = 0 };
-	struct buf plain;
-	struct error err;
-	bool same;
-
-	if (len < 11 || strncmp(field, "=?base64?", 9) != 0 ||
-	    strcmp(field + len - 2, "?=") != 0)
-		return json_is(v, field);
-	buf_init(&plain, len);
-	buf_puts(&plain, "");
-	same = strpbrk(field, " \t") == NULL &&
-	    base64_decode(&b, field + 9, len - 11, &plain, &err) == 0 &&
-	    base64_decode_end(&b, &err) == 0 && buf_ok(&plain) &&
-	    plain.data != NULL && strlen(plain.data) == plain.len &&
-	    json_is(v, plain.data);
-	buf_free(&plain);
-	return same;
 }
 
 /* Two fields say again what is asked for, so that a proxy need not read it. */

@@ -121,6 +121,8 @@ arg_schema(struct jsonw *w, const struct arg *a, bool in, int depth)
 	}
 	if (a->def != NULL)
 		jsonw_raw(w, "default", a->def, strlen(a->def));
+	if (a->header != NULL)
+		jsonw_str(w, "x-mcp-header", a->header);
 	jsonw_end(w);
 }
 

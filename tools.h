@@ -42,6 +42,9 @@ struct arg {
 	const char *const *one_of;	/* allowed strings, or NULL */
 	const struct arg *of;
 	const char *help;	/* what it means, units, side effects */
+	/* Over HTTP the field Mcp-Param-this says it, too; or NULL. Of a
+	 * string, an integer or a boolean, and not inside of others. */
+	const char *header;
 };
 
 enum step {

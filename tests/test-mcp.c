@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -626,6 +627,134 @@ START_TEST(holds_the_headers_against_the_message)
 }
 END_TEST
 
+/* Mcp-Param-Region, -Count and -Dry, and the arguments they speak of. */
+static const struct arg mirror_args[] = {
+	{ .name = "region", .type = ARG_STRING, .flags = ARG_NULL | ARG_TERSE,
+	    .header = "Region" },
+	{ .name = "count", .type = ARG_INT, .min = -99, .max = LONG_MAX,
+	    .header = "Count" },
+	{ .name = "dry", .type = ARG_BOOL, .header = "Dry" },
+	{ .name = "other", .type = ARG_STRING },
+	{ NULL }
+};
+static const struct tool mirror_tool = { .name = "mirror", .help = "Mirrors",
+	.args = mirror_args, .start = empty_start };
+
+static const struct {
+	const char *args, *region, *count, *dry;
+	const char *wrong;	/* the field that is refused, or NULL */
+} mirrored[] = {
+	{ "", NULL, NULL, NULL, NULL },
+	{ "\"other\":\"x\"", NULL, NULL, NULL, NULL },
+	{ "\"region\":null", NULL, NULL, NULL, NULL },
+	{ "\"region\":\"eu\"", "eu", NULL, NULL, NULL },
+	{ "\"region\":\"\\u0065u\"", "eu", NULL, NULL, NULL },
+	{ "\"region\":\"eu\"", "=?base64?ZXU=?=", NULL, NULL, NULL },
+	{ "\"region\":\"ZXU=\"", "ZXU=", NULL, NULL, NULL },
+	{ "\"region\":\"=?base64?ZXU=\"", "=?base64?ZXU=", NULL, NULL,
+	    NULL },
+	{ "\"region\":\"\"", "", NULL, NULL, NULL },
+	{ "\"region\":\"\"", "=?base64?" "?=", NULL, NULL, NULL },
+	{ "\"region\":\"d\u00fc\"", "=?base64?ZMO8?=", NULL, NULL, NULL },
+	{ "\"region\":\"eu\"", NULL, NULL, NULL, "Region is not there or" },
+	{ "\"region\":\"eu\"", "EU", NULL, NULL, "Region is not there or" },
+	{ "\"region\":\"eu\"", "", NULL, NULL, "Region is not there or" },
+	{ "\"region\":\"eu\"", "=?base64?ZXU?=", NULL, NULL,
+	    "Region is not there or" },
+	{ "\"region\":\"eu\"", "=?base64?ZX!U=?=", NULL, NULL,
+	    "Region is not there or" },
+	{ "\"region\":\"eu\"", "=?base64?ZXUA?=", NULL, NULL,
+	    "Region is not there or" },
+	{ "\"region\":\"=?base64?=?=\"", "=?base64?=?=", NULL, NULL,
+	    "Region is not there or" },
+	{ "", "eu", NULL, NULL, "Region is there, but" },
+	{ "\"region\":null", "null", NULL, NULL, "Region is there, but" },
+	{ "\"region\":{}", "{}", NULL, NULL, "Region is not there or" },
+	{ "\"count\":42", NULL, "42", NULL, NULL },
+	{ "\"count\":42.0", NULL, "42", NULL, NULL },
+	{ "\"count\":42", NULL, "42.00", NULL, NULL },
+	{ "\"count\":-7", NULL, "-7", NULL, NULL },
+	{ "\"count\":42", NULL, "=?base64?NDI=?=", NULL, NULL },
+	{ "\"count\":42", NULL, "43", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, "42.", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, "42.01", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, "+42", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, "0x2a", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, "", NULL, "Count is not there or" },
+	{ "\"count\":42", NULL, NULL, NULL, "Count is not there or" },
+	{ "\"count\":9223372036854775807", NULL, "99999999999999999999", NULL,
+	    "Count is not there or" },
+	{ "\"dry\":true", NULL, NULL, "true", NULL },
+	{ "\"dry\":false", NULL, NULL, "false", NULL },
+	{ "\"dry\":false", NULL, NULL, "False", "Dry is not there or" },
+	{ "\"dry\":true", NULL, NULL, "1", "Dry is not there or" },
+	{ "\"dry\":true", NULL, NULL, NULL, "Dry is not there or" },
+};
+
+static const char *
+mirror_field(void *arg, const char *field)
+{
+	const int i = *(const int *)arg;
+
+	if (strcmp(field, "Mcp-Param-Region") == 0)
+		return mirrored[i].region;
+	if (strcmp(field, "Mcp-Param-Count") == 0)
+		return mirrored[i].count;
+	ck_assert_str_eq(field, "Mcp-Param-Dry");
+	return mirrored[i].dry;
+}
+
+START_TEST(holds_the_arguments_against_their_headers)
+{
+	static const struct tool *const rows[] = { &mirror_tool, NULL };
+	const struct mcp_rows mirrors = { .name = "n", .version = "1",
+	    .tools = rows };
+	int i = _i;
+	const struct mcp_http http = { .version = "2026-07-28",
+	    .method = "tools/call", .name = "mirror", .field = mirror_field,
+	    .arg = &i };
+	struct error err;
+	struct mcp *m = mcp_open(NULL, &mirrors, NULL, on_send, &sent, &err);
+	char text[512];
+	int n;
+
+	ck_assert_ptr_nonnull(m);
+	n = snprintf(text, sizeof(text), REQ("1", "tools/call", NEW
+	    ",\"name\":\"mirror\",\"arguments\":{%s}"), mirrored[i].args);
+	mcp_message(m, text, (size_t)n, ++ticket, &http);
+	if (mirrored[i].wrong == NULL) {
+		ck_assert_msg(strstr(sent.data, "\"isError\":false") != NULL,
+		    "%s: %s", text, sent.data);
+	} else {
+		ck_assert_int_eq(mcp_status(m), 400);
+		ck_assert_ptr_nonnull(strstr(sent.data, "-32020"));
+		ck_assert_msg(strstr(sent.data, mirrored[i].wrong) != NULL,
+		    "%s: %s", text, sent.data);
+	}
+	/* A line has no fields. */
+	buf_reset(&sent, 0);
+	n = snprintf(text, sizeof(text), REQ("2", "tools/call", NEW
+	    ",\"name\":\"mirror\",\"arguments\":{\"count\":1}"));
+	mcp_message(m, text, (size_t)n, ++ticket, NULL);
+	ck_assert_ptr_nonnull(strstr(sent.data, "\"isError\":false"));
+	mcp_close(m);
+}
+END_TEST
+
+START_TEST(the_list_tells_of_headers)
+{
+	static const struct tool *const rows[] = { &mirror_tool, NULL };
+	struct jsonw w;
+
+	jsonw_init(&w, &sent);
+	jsonw_object(&w, NULL);
+	tools_list(&w, rows);
+	jsonw_end(&w);
+	ck_assert_ptr_nonnull(strstr(sent.data, "\"region\":{\"type\":"
+	    "\"string\",\"x-mcp-header\":\"Region\"}"));
+}
+END_TEST
+
 START_TEST(says_when_a_cancelled_call_is_over)
 {
 	say_lines(REQ("1", "tools/call", NEW ",\"name\":\"hold\""));
@@ -784,6 +913,9 @@ main(void)
 	tcase_add_test(t, answers_for_a_message_whose_text_is_gone);
 	tcase_add_loop_test(t, holds_the_headers_against_the_message, 0,
 	    COUNT(headers));
+	tcase_add_loop_test(t, holds_the_arguments_against_their_headers, 0,
+	    (int)(sizeof(mirrored) / sizeof(mirrored[0])));
+	tcase_add_test(t, the_list_tells_of_headers);
 	tcase_add_test(t, says_when_a_cancelled_call_is_over);
 	tcase_add_test(t, tells_of_every_call_that_is_over);
 	tcase_add_test(t, gets_its_state_back_with_the_answers);

@@ -48,6 +48,7 @@ static const struct {
 	    "\"text\":\"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}" },
 	{ "test_missing_capability", TEXT("The client can sample.") },
 	{ "json_schema_2020_12_tool", TEXT("Accepted.") },
+	{ "test_custom_header", TEXT("Header and argument agree.") },
 };
 
 static enum step
@@ -533,6 +534,13 @@ TOOL(json_schema_2020_12_tool, "Tool with JSON Schema 2020-12 features",
     "\"required\":[\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]},"
     "\"else\":{\"required\":[\"email\"]},\"additionalProperties\":false}")
 
+static const struct arg custom_args[] = {
+	{ .name = "region", .type = ARG_STRING, .header = "Region" },
+	{ NULL }
+};
+TOOL(test_custom_header, "Takes an argument that is a header, too",
+    .start = start_fixed, .args = custom_args)
+
 static const struct tool *const tools[] = {
 	&test_simple_text, &test_image_content, &test_audio_content,
 	&test_embedded_resource, &test_multiple_content_types,
@@ -547,7 +555,7 @@ static const struct tool *const tools[] = {
 	&test_input_required_result_multiple_inputs,
 	&test_input_required_result_multi_round,
 	&test_input_required_result_capabilities,
-	&json_schema_2020_12_tool, NULL
+	&json_schema_2020_12_tool, &test_custom_header, NULL
 };
 
 static const struct arg uri_args[] = {

@@ -118,6 +118,10 @@ row_secret(struct auth_row *r, const char *word)
 {
 	unsigned byte;
 
+	if (strncmp(word, "cert:", 5) == 0) {
+		r->certificate = word + 5;
+		return word[5] == '\0' ? -1 : 0;
+	}
 	if (strncmp(word, "sha256:", 7) != 0)
 		return strlen(word) < 16 ? -1 : digest_of(word, r->digest);
 	word += 7;
@@ -143,8 +147,8 @@ row_parse(struct auth_row *r, char *line, unsigned number, struct error *err)
 	if ((word = strtok_r(NULL, " \t\r", &rest)) == NULL ||
 	    row_secret(r, word) == -1)
 		return error_set(err, ERR_CONFIG, "line %u: after the name "
-		    "comes a token of at least 16 characters, or sha256: and "
-		    "64 digits", number);
+		    "comes a token of at least 16 characters, sha256: and 64 "
+		    "digits, or cert: and a certificate's name", number);
 	while ((word = strtok_r(NULL, " \t\r", &rest)) != NULL) {
 		if (strncmp(word, "session=", 8) == 0)
 			r->session = word + 8;
@@ -265,7 +269,16 @@ auth_close(struct auth *a)
 bool
 auth_secret(const struct auth *a)
 {
-	return a->shared || a->n > 0 || a->review != NULL;
+	return a->shared || a->n > 0 || a->review != NULL || a->certificates;
+}
+
+bool
+auth_names_certificates(const struct auth *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->rows[i].certificate != NULL)
+			return true;
+	return false;
 }
 
 /* --- a request -------------------------------------------------------------- */
@@ -290,6 +303,15 @@ called(struct caller *who, const char *name, const char *session)
 	(void)snprintf(who->session, sizeof(who->session), "%s", session);
 }
 
+static void
+by_row(const struct auth_row *r, struct caller *who)
+{
+	who->chooses = r->session != NULL && strcmp(r->session, "*") == 0;
+	called(who, r->name, r->session == NULL || who->chooses ? r->name :
+	    r->session);
+	who->namespaces = r->namespaces;
+}
+
 /* All rows are looked at, so that the time tells nothing. */
 static bool
 by_token(const struct auth *a, const char *token, struct caller *who)
@@ -300,16 +322,49 @@ by_token(const struct auth *a, const char *token, struct caller *who)
 	if (digest_of(token, own) == -1)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if (mbedtls_ct_memcmp(own, a->rows[i].digest, DIGEST) == 0)
+		if (a->rows[i].certificate == NULL &&
+		    mbedtls_ct_memcmp(own, a->rows[i].digest, DIGEST) == 0)
 			found = &a->rows[i];
-	if (found == NULL)
-		return false;
-	who->chooses = found->session != NULL &&
-	    strcmp(found->session, "*") == 0;
-	called(who, found->name, found->session == NULL || who->chooses ?
-	    found->name : found->session);
-	who->namespaces = found->namespaces;
-	return true;
+	if (found != NULL)
+		by_row(found, who);
+	return found != NULL;
+}
+
+/* A user's name has colons, which no label may: its hash stands for it. */
+static void
+user_called(struct caller *who, const char *kind, const char *user)
+{
+	unsigned char digest[DIGEST] = { 0 };
+	char whole[320], *at = who->session;
+
+	(void)snprintf(whole, sizeof(whole), "%s%s", kind, user);
+	(void)digest_of(whole, digest);
+	(void)snprintf(who->name, sizeof(who->name), "%s", user);
+	for (char *p = who->name; *p != '\0'; p++)
+		if (*p <= ' ' || *p > '~')
+			*p = '?';
+	at += snprintf(at, 8, "user-");
+	for (size_t i = 0; i < 16; i++)
+		at += snprintf(at, 3, "%02x", digest[i]);
+}
+
+static enum auth_answer
+by_certificate(const struct auth *a, const struct peer *p, struct caller *who)
+{
+	bool listed = false;
+
+	/* Not the session of a user of the cluster of the same name. */
+	user_called(who, "certificate:", p->certificate);
+	for (size_t i = 0; i < a->n; i++) {
+		const char *name = a->rows[i].certificate;
+
+		if (name != NULL && strcmp(name, p->certificate) == 0) {
+			by_row(&a->rows[i], who);
+			return AUTH_YES;
+		}
+		listed = listed || name != NULL;
+	}
+	return listed ? AUTH_FORBIDDEN : AUTH_YES;
 }
 
 static bool
@@ -360,6 +415,8 @@ auth_check(const struct auth *a, const struct peer *p, const struct http *h,
 	else if (auth_secret(a) && (http_count(h, "Authorization") > 0 ||
 	    http_count(h, "X-MCP-AUTH") > 0))
 		answer = AUTH_NO;
+	else if (a->certificates && p->certificate[0] != '\0')
+		answer = by_certificate(a, p, who);
 	else
 		answer = by_peer(a, p, who);
 	if (a->session != NULL) {
@@ -390,23 +447,6 @@ may_call(const char *list, struct json v)
 	return false;
 }
 
-/* A user's name has colons, which no label may: its hash stands for it. */
-static void
-user_called(struct caller *who, const char *user)
-{
-	unsigned char digest[DIGEST] = { 0 };
-	char *at = who->session;
-
-	(void)digest_of(user, digest);
-	(void)snprintf(who->name, sizeof(who->name), "%s", user);
-	for (char *p = who->name; *p != '\0'; p++)
-		if (*p <= ' ' || *p > '~')
-			*p = '?';
-	at += snprintf(at, 8, "user-");
-	for (size_t i = 0; i < 16; i++)
-		at += snprintf(at, 3, "%02x", digest[i]);
-}
-
 enum auth_answer
 auth_reviewed(const struct auth *a, const char *json, size_t len,
     struct caller *who, struct error *err)
@@ -432,7 +472,7 @@ auth_reviewed(const struct auth *a, const char *json, size_t len,
 		    "token");
 		return AUTH_NO;
 	}
-	user_called(who, name);
+	user_called(who, "", name);
 	if (a->session != NULL)
 		(void)snprintf(who->session, sizeof(who->session), "%s",
 		    a->session);

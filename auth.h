@@ -7,16 +7,18 @@
  *	Bearer		a token of the file: each has a name, and may be bound
  *			to a session and to namespaces
  *	Bearer		a Kubernetes token, asked about with a TokenReview
+ *	a certificate	of the clients' authority, over TLS (tls.h)
  *	loopback TCP	anybody, as long as none of the above is set up
  *
- * Once one of the secrets is set up, every request over TCP needs one; over
+ * Once one of these is set up, every request over TCP needs one; over
  * AF_UNIX one may be sent, and then counts. Any other address needs one
  * always. Secrets are kept as SHA-256 and compared in constant time.
  *
  * The file has a line for each token, and comments after '#':
- *	NAME TOKEN|sha256:HEX [session=ID|*] [namespaces=A,B]
+ *	NAME TOKEN|sha256:HEX|cert:NAME [session=ID|*] [namespaces=A,B]
  * Without session= a caller's sandboxes are those of the session NAME; with
- * "*" it says which by X-Session-ID.
+ * "*" it says which by X-Session-ID. Where the file names certificates, no
+ * others are good; where it does not, each has a session of its own.
  */
 #ifndef AUTH_H
 #define AUTH_H
@@ -33,6 +35,7 @@ struct peer {
 	enum peer_kind kind;
 	bool owner;		/* PEER_UNIX: root, or who we are ourselves */
 	char name[64];		/* "uid-1000", "192.0.2.1", "stdin" */
+	char certificate[256];	/* whom it names (tls.h), or "" */
 };
 
 /* Who is at the other end of a descriptor. */
@@ -40,11 +43,13 @@ void auth_peer(struct peer *p, int fd);
 
 struct auth_row {
 	const char *name, *session, *namespaces;	/* NULL: not said */
+	const char *certificate;	/* its name; NULL: digest is a token's */
 	unsigned char digest[32];
 };
 
 struct auth {
 	bool shared;			/* X-MCP-AUTH is wanted */
+	bool certificates;		/* an authority for clients is there */
 	unsigned char digest[32];	/* its secret's */
 	struct auth_row *rows;
 	size_t n;
@@ -62,8 +67,10 @@ int auth_open(struct auth *a, const char *secret, const char *file,
 void auth_close(struct auth *a);
 /* The text of the file; borrowed by the rows, changed in place. */
 int auth_parse(struct auth *a, char *text, struct error *err);
-/* Is a secret set up? */
+/* Is any of these set up? */
 bool auth_secret(const struct auth *a);
+/* Has the file a certificate in it? */
+bool auth_names_certificates(const struct auth *a);
 
 struct caller {
 	char name[160];		/* for the audit line: no blanks */

@@ -32,6 +32,7 @@
 #include "mcp.h"
 #include "mono.h"
 #include "stats.h"
+#include "tls.h"
 
 enum {
 	PROBE_MS = 5000, REVIEW_MS = 10000,
@@ -59,6 +60,7 @@ struct front {
 	const struct front_http *f;
 	struct mcp *mcp;
 	struct httpd *d;
+	struct tls_conn *tls;
 	struct loop_fd *sig;
 	struct peer peer;
 	struct as *all;
@@ -535,10 +537,11 @@ static void
 path_of(struct front *h)
 {
 	const char *target = h->http->target;
-	size_t n;
+	size_t n = strncasecmp(target, "http://", 7) == 0 ? 7 :
+	    strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
 
-	if (strncasecmp(target, "http://", 7) == 0) {
-		target += 7;
+	if (n > 0) {
+		target += n;
 		target += strcspn(target, "/?");
 	}
 	n = strcspn(target, "?");
@@ -695,6 +698,9 @@ on_head(void *arg, const struct http *http, uint64_t *max)
 	h->extra = h->why = NULL;
 	h->review = false;
 	h->who = (struct caller){ .namespaces = NULL };
+	if (h->tls != NULL)
+		(void)snprintf(h->peer.certificate,
+		    sizeof(h->peer.certificate), "%s", tls_name(h->tls));
 	find_route(h);
 	if (h->status == 0 && !h->route->open)
 		check_browser(h);
@@ -838,9 +844,14 @@ open_all(struct front *h, const struct front_http *f, struct error *err)
 
 	*h = (struct front){ .f = f, .stop_ms = -1 };
 	auth_peer(&h->peer, f->in);
+	/* What a socket of this machine carries, nobody else reads. */
+	if (f->tls != NULL && (h->peer.kind == PEER_LOOPBACK ||
+	    h->peer.kind == PEER_OTHER) && (h->tls = tls_accept(f->tls,
+	    f->in, f->out, err)) == NULL)
+		return -1;
 	if ((h->mcp = mcp_open(f->loop, f->rows, NULL, on_send, h,
 	    err)) == NULL || (h->d = httpd_open(f->loop, f->in, f->out,
-	    &calls, h, err)) == NULL)
+	    h->tls, &calls, h, err)) == NULL)
 		return -1;
 	if (f->signals == -1)
 		return 0;
@@ -896,9 +907,13 @@ front_http(const struct front_http *f, struct error *err)
 		    mcp_left(h.mcp));
 		r = 2;
 	}
+	if (f->audit && h.tls != NULL && tls_why(h.tls) != NULL)
+		log_line(f->log, LOG_NOTE, "TLS with %s: %s", h.peer.name,
+		    tls_why(h.tls));
 	k8s_cancel(h.op);
 	loop_fd_del(h.sig);
 	httpd_close(h.d);
+	tls_close(h.tls);
 	mcp_close(h.mcp);
 	while ((as = h.all) != NULL) {
 		h.all = as->next;

@@ -28,6 +28,7 @@ struct log;
 struct loop;
 struct mcp_rows;
 struct stats;
+struct tls;
 
 /* err NULL: all is deleted, or there was nothing. */
 typedef void front_ended(void *arg, const struct error *err);
@@ -50,6 +51,7 @@ struct front_http {
 	    front_ended *ended, void *arg, struct error *err);
 	long drain_ms;
 	int in, out;
+	struct tls *tls;		/* for TCP; NULL: plain */
 	int signals;			/* a signalfd, or -1 */
 };
 

@@ -20,8 +20,9 @@
 #include "sandbox.h"
 #include "session.h"
 #include "stats.h"
+#include "tls.h"
 
-enum { KEY = 32, PATHS = 16 };
+enum { KEY = 32, PATHS = 20 };
 
 size_t
 hosting_keep(struct hosting *h, int keep[LISTENER_MAX])
@@ -34,17 +35,25 @@ hosting_keep(struct hosting *h, int keep[LISTENER_MAX])
 
 /* --- secrets ---------------------------------------------------------------- */
 
-/* A file of systemd's LoadCredential=, or NULL. */
+/* Of a file of systemd's LoadCredential=, if it is there. */
+static bool
+credential_path(const char *name, char *path, size_t size)
+{
+	const char *folder = getenv("CREDENTIALS_DIRECTORY");
+
+	if (folder == NULL)
+		return false;
+	(void)snprintf(path, size, "%s/%s", folder, name);
+	return file_there(path);
+}
+
 static char *
 credential(const char *name, size_t *len, struct error *err)
 {
-	const char *folder = getenv("CREDENTIALS_DIRECTORY");
 	char path[4096];
 
-	if (folder == NULL)
-		return NULL;
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return file_there(path) ? file_read(NULL, path, len, err) : NULL;
+	return credential_path(name, path, sizeof(path)) ?
+	    file_read(NULL, path, len, err) : NULL;
 }
 
 static int
@@ -92,6 +101,48 @@ secrets_open(struct hosting *h, struct error *err)
 		explicit_bzero(file, len);
 	free(file);
 	return r;
+}
+
+/* Certificate, key and the clients' authority: what is set, or systemd's. */
+static int
+tls_open(struct hosting *h, struct error *err)
+{
+	const struct http_settings *s = &h->config->http;
+	static const char *const names[] = { "tls-cert", "tls-key",
+	    "tls-client-ca" };
+	const char *files[] = { s->tls_cert, s->tls_key, s->tls_ca };
+	char path[4096];
+
+	for (size_t i = 0; i < 3; i++) {
+		if (files[i] != NULL ||
+		    !credential_path(names[i], path, sizeof(path)))
+			continue;
+		if ((h->credentials[i] = strdup(path)) == NULL)
+			return error_sys(err, path);
+		files[i] = h->credentials[i];
+	}
+	if (files[0] == NULL && (files[1] != NULL || files[2] != NULL))
+		return error_set(err, ERR_CONFIG, "--tls-key and "
+		    "--tls-client-ca need --tls-cert");
+	if (files[0] != NULL && (h->tls = tls_read(&(struct tls_paths){
+	    files[0], files[1], files[2] }, err)) == NULL)
+		return -1;
+	h->auth.certificates = files[2] != NULL;
+	if (auth_names_certificates(&h->auth) && !h->auth.certificates)
+		return error_set(err, ERR_CONFIG, "%s: cert: needs "
+		    "--tls-client-ca", s->tokens);
+	return 0;
+}
+
+/* A process of a connection: with what the files hold now. */
+static void
+tls_again(struct hosting *h)
+{
+	struct error err;
+
+	if (h->tls != NULL && tls_refresh(&h->tls, &err) == -1)
+		log_line(h->log, LOG_WARN, "%s; the certificate read before "
+		    "is used", err.text);
 }
 
 /* --- sockets ---------------------------------------------------------------- */
@@ -205,8 +256,9 @@ sockets_open(struct hosting *h, struct error *err)
 	}
 	if (l->far && !auth_secret(&h->auth))
 		return error_set(err, ERR_CONFIG, "an address that others can "
-		    "reach needs a secret: MCP_K8S_AUTH_TOKEN, --auth-tokens "
-		    "or --token-review; or listen on 127.0.0.1 or a path");
+		    "reach needs a secret: MCP_K8S_AUTH_TOKEN, --auth-tokens, "
+		    "--token-review or --tls-client-ca; or listen on 127.0.0.1 "
+		    "or a path");
 	if (l->near && !auth_secret(&h->auth))
 		log_line(h->log, LOG_WARN, "without a secret: every user of "
 		    "this machine may call on the loopback address");
@@ -234,7 +286,7 @@ hosting_open(struct hosting *h, const struct config *c, const struct log *log,
 		return -1;
 	if (h->mode == HOSTING_LINES)
 		return 0;
-	if (secrets_open(h, err) == -1 ||
+	if (secrets_open(h, err) == -1 || tls_open(h, err) == -1 ||
 	    (h->stats = stats_open(err)) == NULL)
 		return -1;
 	return h->mode == HOSTING_SERVE ? sockets_open(h, err) : 0;
@@ -245,12 +297,40 @@ hosting_close(struct hosting *h)
 {
 	auth_close(&h->auth);
 	stats_close(h->stats);
+	tls_free(h->tls);
+	for (size_t i = 0; i < 3; i++)
+		free(h->credentials[i]);
 	free(h->own);
+	h->tls = NULL;
 	h->stats = NULL;
 	h->own = NULL;
 }
 
 /* --- running ---------------------------------------------------------------- */
+
+/* Files that are replaced are found again by way of their folders. */
+static size_t
+tls_folders(const struct hosting *h, char folders[3][4096],
+    const char **there, size_t n)
+{
+	const struct http_settings *s = &h->config->http;
+	const char *const files[] = { s->tls_cert, s->tls_key, s->tls_ca };
+	const char *slash;
+
+	for (size_t i = 0; i < 3 && n < PATHS; i++) {
+		const char *path = files[i] != NULL ? files[i] :
+		    h->credentials[i];
+
+		if (path == NULL)
+			continue;
+		slash = strrchr(path, '/');
+		(void)snprintf(folders[i], sizeof(folders[i]), "%.*s",
+		    slash == NULL ? 1 : slash == path ? 1 :
+		    (int)(slash - path), slash == NULL ? "." : path);
+		there[n++] = folders[i];
+	}
+	return n;
+}
 
 int
 hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
@@ -259,23 +339,27 @@ hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
 	struct listener_how how = {
 		.connections = s->connections, .per_source = s->per_source,
 		.drain_ms = s->drain_s * 1000, .signals = h->signals,
-		.log = h->log, .stats = h->stats,
+		.log = h->log, .stats = h->stats, .tls = h->tls != NULL,
 	};
 	/* What a resolver reads comes first. */
 	const char *there[PATHS + 1] = { "/etc" };
 	struct sandbox box = { .read_paths = there, .serve = true,
 	    .debug = h->config->debug_sandbox };
 	struct sandbox_state state;
+	char folders[3][4096];
 	size_t n = 1;
 	int r;
 
 	for (; *paths != NULL && n < PATHS; paths++)
 		if (file_there(*paths))
 			there[n++] = *paths;
+	n = tls_folders(h, folders, there, n);
 	if (sandbox_enter(&box, &state, err) == -1)
 		return -1;
 	r = listener_serve(&h->listener, &how, &h->in, err);
 	h->out = h->in;
+	if (r == 1)
+		tls_again(h);
 	return r;
 }
 
@@ -320,7 +404,7 @@ hosting_run(struct hosting *h, const struct mcp_rows *rows,
 		.hosts = s->hosts, .origins = s->origins,
 		.health_namespace = h->config->pod.namespace,
 		.drain_ms = s->drain_s * 1000, .in = h->in, .out = h->out,
-		.signals = h->signals,
+		.signals = h->signals, .tls = h->tls,
 	};
 
 	if (env->sessions != NULL)

@@ -23,6 +23,7 @@ struct error;
 struct log;
 struct mcp_rows;
 struct stats;
+struct tls;
 
 enum hosting_mode { HOSTING_LINES, HOSTING_ONE, HOSTING_SERVE };
 
@@ -37,6 +38,8 @@ struct hosting {
 	int in, out;		/* the connection */
 	int signals;
 	char *own;		/* the default socket's path */
+	struct tls *tls;	/* NULL: plain */
+	char *credentials[3];	/* paths of systemd's, for it */
 };
 
 /* Before anything is closed: what of it to keep. Returns how many. */

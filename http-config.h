@@ -16,6 +16,7 @@ struct http_settings {
 	const char *tokens;		/* file of bearer tokens (auth.h) */
 	const char *review;		/* who may call by a TokenReview */
 	const char *metadata;		/* file, RFC 9728 */
+	const char *tls_cert, *tls_key, *tls_ca;	/* files (tls.h) */
 	const char *hosts, *origins;	/* guard.h */
 	const char *state_key;		/* file, seals requestState */
 	bool audit;			/* a line in the log for each call */
@@ -47,6 +48,12 @@ struct http_settings {
 	    review, 0, 0, NULL, "LIST", NULL),				\
 	HTTP_ROW("resource-metadata", 0, "MCP_SANDBOX_RESOURCE_METADATA", \
 	    SET_TEXT, metadata, 0, 0, NULL, "FILE", NULL),		\
+	HTTP_ROW("tls-cert", 0, "MCP_SANDBOX_TLS_CERT", SET_TEXT, tls_cert, \
+	    0, 0, NULL, "FILE", NULL),					\
+	HTTP_ROW("tls-key", 0, "MCP_SANDBOX_TLS_KEY", SET_TEXT, tls_key, \
+	    0, 0, NULL, "FILE", NULL),					\
+	HTTP_ROW("tls-client-ca", 0, "MCP_SANDBOX_TLS_CLIENT_CA", SET_TEXT, \
+	    tls_ca, 0, 0, NULL, "FILE", NULL),				\
 	HTTP_ROW("hosts", 0, "MCP_SANDBOX_HOSTS", SET_TEXT, hosts, 0, 0, \
 	    NULL, "LIST", NULL),						\
 	HTTP_ROW("origins", 0, "MCP_SANDBOX_ORIGINS", SET_TEXT, origins, \

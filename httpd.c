@@ -18,6 +18,7 @@
 #include "httpd.h"
 #include "loop.h"
 #include "mono.h"
+#include "tls.h"
 
 enum {
 	PIECE = 64 * 1024,	/* read at once, and ahead of its turn */
@@ -40,9 +41,11 @@ struct httpd {
 	const struct httpd_calls *calls;
 	void *arg;
 	int in, out;
+	struct tls_conn *tls;
 	bool socket;		/* its end of input is the client's leaving */
 	struct loop_fd *rd, *wr;
 	struct loop_timer *timer;
+	struct loop_timer *more;	/* TLS has bytes that poll() can't see */
 	struct http http;
 	struct buf inbuf, outbuf, body;
 	enum state state;
@@ -58,6 +61,7 @@ struct httpd {
 
 static void pump(struct httpd *d);
 static void due(void *arg);
+static void on_more(void *arg);
 
 /* --- time ------------------------------------------------------------------ */
 
@@ -108,6 +112,8 @@ shut(struct httpd *d)
 	buf_reset(&d->inbuf, 0);
 	loop_fd_want(d->rd, 0);
 	loop_fd_want(d->wr, 0);
+	loop_timer_del(d->more);
+	d->more = NULL;
 	arm(d);
 }
 
@@ -156,10 +162,15 @@ want(struct httpd *d)
 {
 	bool room = d->inbuf.len < PIECE && d->outbuf.len < LIMIT_REPLY;
 
+	bool stuck = d->tls != NULL && tls_stuck(d->tls);
+
 	if (d->state == CLOSED)
 		return;
 	loop_fd_want(d->rd, !d->ended && room ? POLLIN : 0);
-	loop_fd_want(d->wr, d->outbuf.len > 0 ? POLLOUT : 0);
+	loop_fd_want(d->wr, d->outbuf.len > 0 || stuck ? POLLOUT : 0);
+	if (d->tls != NULL && !d->ended && room && d->more == NULL &&
+	    tls_pending(d->tls))
+		d->more = loop_timer_add(d->loop, 0, on_more, d);
 }
 
 /* After the last byte of the last answer. */
@@ -168,6 +179,8 @@ flushed(struct httpd *d)
 {
 	if (d->outbuf.len > 0 || d->state != FLUSHING)
 		return;
+	if (d->tls != NULL)
+		tls_shut(d->tls);
 	if (!d->socket || d->ended || shutdown(d->out, SHUT_WR) == -1) {
 		shut(d);
 		return;
@@ -425,9 +438,12 @@ on_readable(void *arg, short revents)
 	ssize_t n;
 
 	(void)revents;
-	n = read(d->in, piece, sizeof(piece));
-	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+	n = d->tls != NULL ? tls_recv(d->tls, piece, sizeof(piece)) :
+	    read(d->in, piece, sizeof(piece));
+	if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
+		want(d);
 		return;
+	}
 	if (n == -1) {
 		lost(d);
 		return;
@@ -448,14 +464,29 @@ on_readable(void *arg, short revents)
 }
 
 static void
+on_more(void *arg)
+{
+	struct httpd *d = arg;
+
+	d->more = NULL;
+	on_readable(d, POLLIN);
+}
+
+static void
 on_writable(void *arg, short revents)
 {
 	struct httpd *d = arg;
 	ssize_t n;
 
-	(void)revents;
+	/* The handshake goes on. */
+	if (d->outbuf.len == 0 && d->tls != NULL && tls_stuck(d->tls)) {
+		on_readable(d, revents);
+		return;
+	}
 	if (d->outbuf.len > 0) {
-		n = front_put(d->out, d->outbuf.data, d->outbuf.len);
+		n = d->tls != NULL ?
+		    tls_send(d->tls, d->outbuf.data, d->outbuf.len) :
+		    front_put(d->out, d->outbuf.data, d->outbuf.len);
 		if (n > 0) {
 			buf_drop(&d->outbuf, (size_t)n);
 			d->sent_ms = mono_ms();
@@ -474,8 +505,8 @@ on_writable(void *arg, short revents)
 /* --- opening and closing ---------------------------------------------------- */
 
 struct httpd *
-httpd_open(struct loop *l, int in, int out, const struct httpd_calls *calls,
-    void *arg, struct error *err)
+httpd_open(struct loop *l, int in, int out, struct tls_conn *tls,
+    const struct httpd_calls *calls, void *arg, struct error *err)
 {
 	struct httpd *d = calloc(1, sizeof(*d));
 	struct stat st;
@@ -489,6 +520,7 @@ httpd_open(struct loop *l, int in, int out, const struct httpd_calls *calls,
 	d->arg = arg;
 	d->in = in;
 	d->out = out;
+	d->tls = tls;
 	d->socket = fstat(in, &st) == 0 && S_ISSOCK(st.st_mode);
 	d->since_ms = d->sent_ms = mono_ms();
 	http_init(&d->http, LIMIT_HTTP_HEAD, 0);
@@ -514,6 +546,7 @@ httpd_close(struct httpd *d)
 	loop_fd_del(d->rd);
 	loop_fd_del(d->wr);
 	loop_timer_del(d->timer);
+	loop_timer_del(d->more);
 	http_free(&d->http);
 	buf_wipe(&d->inbuf);
 	buf_free(&d->outbuf);

@@ -19,6 +19,7 @@ struct error;
 struct http;
 struct httpd;
 struct loop;
+struct tls_conn;
 
 struct httpd_calls {
 	/*
@@ -39,9 +40,14 @@ struct httpd_calls {
 	void (*answered)(void *arg, int status);
 };
 
-/* in and out may be one descriptor; they stay open. calls is borrowed. */
+/*
+ * in and out may be one descriptor; they stay open. tls: that all goes
+ * through, or NULL; its handshake has LIMIT_HTTP_HEAD_MS. calls and tls are
+ * borrowed.
+ */
 struct httpd *httpd_open(struct loop *l, int in, int out,
-    const struct httpd_calls *calls, void *arg, struct error *err);
+    struct tls_conn *tls, const struct httpd_calls *calls, void *arg,
+    struct error *err);
 void httpd_close(struct httpd *d);		/* NULL is fine */
 
 /* The whole answer. type and body may be NULL; extra: header lines or NULL. */

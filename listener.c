@@ -338,12 +338,14 @@ has_room(const struct server *s, const unsigned char source[SOURCE])
 }
 
 static void
-turn_away(int fd)
+turn_away(const struct server *s, int fd, sa_family_t family)
 {
 	static const char sorry[] = "HTTP/1.1 503 Service Unavailable\r\n"
 	    "Retry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-	(void)send(fd, sorry, sizeof(sorry) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!s->how->tls || family == AF_UNIX)
+		(void)send(fd, sorry, sizeof(sorry) - 1,
+		    MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(fd, SHUT_WR);
 	(void)close(fd);
 }
@@ -363,7 +365,7 @@ take_one(struct server *s, int listening, int *conn)
 		return 0;
 	source_of(fd, &a, c.source);
 	if (!has_room(s, c.source)) {
-		turn_away(fd);
+		turn_away(s, fd, a.any.sa_family);
 		return 0;
 	}
 	if ((c.pid = fork()) == 0) {
@@ -374,7 +376,7 @@ take_one(struct server *s, int listening, int *conn)
 	}
 	if (c.pid == -1) {
 		log_line(s->how->log, LOG_ERROR, "fork: %s", strerror(errno));
-		turn_away(fd);
+		turn_away(s, fd, a.any.sa_family);
 		return 0;
 	}
 	(void)close(fd);

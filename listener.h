@@ -44,6 +44,7 @@ struct listener_how {
 	long connections, per_source;	/* limits */
 	long drain_ms;
 	int signals;			/* a signalfd that ends it */
+	bool tls;			/* over TCP: nothing is said in plain */
 	const struct log *log;
 	struct stats *stats;
 };

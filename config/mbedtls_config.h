@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mbedTLS 3.6: a TLS 1.2 and 1.3 client with client certificates, EC and RSA.
- * Left out on purpose: servers, DTLS, plain RSA key exchange, 3DES, Camellia,
- * ARIA, CCM, renegotiation, files, CRLs.
+ * mbedTLS 3.6: TLS 1.2 and 1.3, client and server, with client certificates, EC
+ * and RSA.
+ * Left out on purpose: DTLS, a server's resumption, plain RSA key exchange,
+ * 3DES, Camellia, ARIA, CCM, renegotiation, files, CRLs.
  */
 
 #define MBEDTLS_HAVE_ASM
@@ -58,6 +59,7 @@
 /* Without it the 32 key slots are the ceiling of TLS 1.3 handshakes at once. */
 #define MBEDTLS_PSA_KEY_STORE_DYNAMIC
 #define MBEDTLS_SSL_CLI_C
+#define MBEDTLS_SSL_SRV_C
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_PROTO_TLS1_2
 #define MBEDTLS_SSL_PROTO_TLS1_3

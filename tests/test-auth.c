@@ -21,6 +21,9 @@ static const char file[] =
 	"alice  token-of-alice-0123\n"
 	"bob\ttoken-of-bob-01234 session=team namespaces=a,b\r\n"
 	"  dave token-of-dave-0123 session=*\n";
+static const char with_certificates[] =
+	"alice cert:spiffe://corp/alice namespaces=a\n"
+	"bob token-of-bob-01234\n";
 
 static struct auth auth;
 static struct http http;
@@ -130,6 +133,55 @@ static const struct {
 	{ REVIEW, FAR, "", AUTH_NO, "", "", false },
 	{ REVIEW, LOOP, "", AUTH_NO, "", "", false },
 };
+
+/* Whom a certificate names is who calls, unless a token says otherwise. */
+static const struct {
+	const char *certificate, *fields;
+	bool listed;
+	enum auth_answer answer;
+	const char *name, *session;
+} shown[] = {
+	{ "spiffe://corp/alice", "", true, AUTH_YES, "alice", "alice" },
+	{ "spiffe://corp/alic", "", true, AUTH_FORBIDDEN, "spiffe://corp/alic",
+	    NULL },
+	{ "spiffe://corp/alice", "Authorization: Bearer token-of-bob-01234\r\n",
+	    true, AUTH_YES, "bob", "bob" },
+	{ "spiffe://corp/alice", "Authorization: Bearer nobody-knows-it\r\n",
+	    true, AUTH_NO, "", NULL },
+	{ "", "", true, AUTH_NO, "", NULL },
+	{ "", "", false, AUTH_NO, "", NULL },
+	{ "Alice Smith", "", false, AUTH_YES, "Alice?Smith", NULL },
+	{ "alice", "", false, AUTH_YES, "alice", NULL },
+};
+
+START_TEST(a_certificate_is_a_caller)
+{
+	struct peer p = { .kind = PEER_OTHER, .name = "192.0.2.1" };
+	struct caller who;
+
+	(void)snprintf(p.certificate, sizeof(p.certificate), "%s",
+	    shown[_i].certificate);
+	free(text);
+	text = strdup(with_certificates);
+	if (shown[_i].listed)
+		rows();
+	ck_assert_int_eq(auth_names_certificates(&auth), shown[_i].listed);
+	auth.certificates = true;
+	ck_assert(auth_secret(&auth));
+	request(shown[_i].fields);
+	ck_assert_int_eq(auth_check(&auth, &p, &http, &who), shown[_i].answer);
+	ck_assert_str_eq(who.name, shown[_i].name);
+	if (shown[_i].answer != AUTH_YES)
+		return;
+	ck_assert(!who.chooses);
+	if (shown[_i].listed)
+		ck_assert_str_eq(who.session, shown[_i].session);
+	else
+		ck_assert_int_eq(strncmp(who.session, "user-", 5), 0);
+	ck_assert_int_eq(who.namespaces != NULL,
+	    strcmp(who.name, "alice") == 0 && shown[_i].listed);
+}
+END_TEST
 
 START_TEST(knows_who_may_call)
 {
@@ -298,6 +350,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, knows_who_may_call, 0, COUNT(cases));
+	tcase_add_loop_test(t, a_certificate_is_a_caller, 0, COUNT(shown));
 	tcase_add_loop_test(t, refuses_a_file_it_can_not_read, 0,
 	    COUNT(bad_files));
 	tcase_add_test(t, takes_the_hash_of_a_token);

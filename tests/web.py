@@ -42,12 +42,15 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, address):
+    def __init__(self, address, tls=None):
         family = (socket.AF_UNIX if isinstance(address, str)
                   else socket.AF_INET)
         self.socket = socket.socket(family)
         self.socket.settimeout(20)
         self.socket.connect(address)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket,
+                                          server_hostname="localhost")
         self.file = self.socket.makefile("rb")
 
     def send(self, data):
@@ -145,9 +148,11 @@ def tool(name, arguments=None, meta=None, **fields):
 class Server:
     """way: "inetd" (a process for each connection by systemd) or "serve"."""
 
-    def __init__(self, way, *args, kubeconfig=None, path=None, **env):
+    def __init__(self, way, *args, kubeconfig=None, path=None, tls=None,
+                 **env):
         self.port = free_port()
         self.address = path or ("127.0.0.1", self.port)
+        self.tls = tls          # an ssl.SSLContext of clients
         at = path or f"127.0.0.1:{self.port}"
         settings = clean_environment(KUBECONFIG=kubeconfig, **env)
         names = [f"--setenv={n}" for n in settings
@@ -170,7 +175,7 @@ class Server:
         end = time.monotonic() + 15
         while True:
             try:
-                self.connect().close()
+                Connection(self.address).close()
                 return
             except OSError:
                 assert (self.process.poll() is None
@@ -185,7 +190,7 @@ class Server:
         return self.lines.decode("utf-8", "replace")
 
     def connect(self):
-        return Connection(self.address)
+        return Connection(self.address, self.tls)
 
     def ask(self, data, method="POST"):
         """One request on a connection of its own."""

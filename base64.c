@@ -51,26 +51,24 @@ void
 base64_encode(struct base64 *b, const void *data, size_t len, struct buf *out)
 {
 	const unsigned char *p = data, *end = p + len;
-	char text[2048];
-	size_t n = 0;
+	char text[4096];
+	size_t n;
 
 	while (p < end) {
 		if (b->n == 0 && end - p >= 3) {
-			quad(p, 3, text + n);
-			p += 3;
-		} else {
-			b->held[b->n++] = *p++;
-			if (b->n < 3)
-				continue;
-			quad(b->held, 3, text + n);
-			b->n = 0;
-		}
-		if ((n += 4) == sizeof(text)) {
+			for (n = 0; n < sizeof(text) && end - p >= 3;
+			    n += 4, p += 3)
+				quad(p, 3, text + n);
 			buf_put(out, text, n);
-			n = 0;
+			continue;
 		}
+		b->held[b->n++] = *p++;
+		if (b->n < 3)
+			continue;
+		quad(b->held, 3, text);
+		buf_put(out, text, 4);
+		b->n = 0;
 	}
-	buf_put(out, text, n);
 }
 
 void

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include <mbedtls/sha256.h>
-
+#include "digest.h"
 #include "env.h"
 #include "fileop-back.h"
 #include "link.h"
@@ -141,7 +140,7 @@ on_link(void *arg, struct link *l, const struct error *err)
 static int
 prepare(struct fileop *f)
 {
-	unsigned char raw[8], sum[32];
+	unsigned char raw[8];
 	int n = snprintf(f->part, sizeof(f->part), ".mcp-sandbox-");
 
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
@@ -150,13 +149,9 @@ prepare(struct fileop *f)
 		n += snprintf(f->part + n, sizeof(f->part) - (size_t)n, "%02x",
 		    raw[i]);
 	(void)snprintf(f->mark, sizeof(f->mark), "%s ", f->part + 1);
-	if (f->req.verb != FILEOP_WRITE)
-		return 0;
-	if (mbedtls_sha256((const unsigned char *)(f->req.data.data != NULL ?
-	    f->req.data.data : ""), f->req.data.len, sum, 0) != 0)
-		return -1;
-	for (size_t i = 0; i < sizeof(sum); i++)
-		(void)snprintf(f->result.sha256 + 2 * i, 3, "%02x", sum[i]);
+	if (f->req.verb == FILEOP_WRITE)
+		digest_hex(f->req.data.data, f->req.data.len,
+		    f->result.sha256);
 	return 0;
 }
 

@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <mbedtls/sha256.h>
-
 #include "agent.h"
 #include "base64.h"
 #include "buf.h"
 #include "call.h"
+#include "digest.h"
 #include "error.h"
 #include "fileop.h"
 #include "handle.h"
@@ -344,26 +343,15 @@ is_text(const struct buf *b, bool more, size_t *len)
 	const unsigned char *end = p + b->len;
 	size_t n;
 
-	for (; p < end; p += n)
-		if ((n = utf8_len(p, end)) == 0)
+	for (; p < end; p += n) {
+		n = utf8_ascii(p, end);
+		if (n == 0 && (n = utf8_len(p, end)) == 0)
 			break;
+	}
 	*len = b->len - (size_t)(end - p);
 	if (p == end)
 		return true;
 	return more && *len > 0 && p + utf8_bad(p, end) == end;
-}
-
-static int
-digest(const char *data, size_t len, char text[65])
-{
-	unsigned char sum[32];
-
-	if (mbedtls_sha256((const unsigned char *)(len > 0 ? data : ""), len,
-	    sum, 0) != 0)
-		return -1;
-	for (size_t i = 0; i < sizeof(sum); i++)
-		(void)snprintf(text + 2 * i, 3, "%02x", sum[i]);
-	return 0;
 }
 
 /* Base64 goes straight into the result: its text needs no escaping. */
@@ -407,10 +395,7 @@ downloaded(struct call *c, struct fileop_result *r, struct error *err)
 	}
 	text = text && f->as != AS_BASE64;
 	len = text ? chars : len;
-	if (digest(r->data.data, len, sum) == -1) {
-		error_set(err, ERR_SYSTEM, "SHA-256 failed");
-		return STEP_FAIL;
-	}
+	digest_hex(r->data.data, len, sum);
 	jsonw_init(&w, &c->structured);
 	jsonw_object(&w, NULL);
 	write_content(&w, &r->data, text, len);

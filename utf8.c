@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
 #include <string.h>
 
 #include "utf8.h"
@@ -63,6 +64,22 @@ utf8_len(const unsigned char *p, const unsigned char *end)
 	unsigned n = scan(p, end, &whole);
 
 	return whole ? n : 0;
+}
+
+size_t
+utf8_ascii(const unsigned char *p, const unsigned char *end)
+{
+	const unsigned char *at = p;
+	uint64_t eight;
+
+	for (; end - at >= 8; at += 8) {
+		memcpy(&eight, at, 8);
+		if ((eight & 0x8080808080808080) != 0)
+			break;
+	}
+	while (at < end && *at < 0x80)
+		at++;
+	return (size_t)(at - p);
 }
 
 size_t

@@ -15,6 +15,8 @@ struct utf8 {
 	unsigned need;		/* bytes it must have; 0 between sequences */
 };
 
+/* How many bytes of ASCII there are from p on. */
+size_t utf8_ascii(const unsigned char *p, const unsigned char *end);
 /* Length of the well-formed sequence that starts at p, or 0. */
 size_t utf8_len(const unsigned char *p, const unsigned char *end);
 /* Where that is 0: length of the maximal ill-formed subpart there, 1 to 3. */

@@ -99,6 +99,22 @@ START_TEST(makes_one_printable_line)
 }
 END_TEST
 
+/* _i: where the first byte that is none comes. */
+START_TEST(finds_the_end_of_ascii)
+{
+	unsigned char text[24];
+
+	for (size_t from = 0; from < 8 && from <= (size_t)_i; from++) {
+		memset(text, 'a', sizeof(text));
+		ck_assert_uint_eq(utf8_ascii(text + from, text + _i),
+		    (size_t)_i - from);
+		text[_i] = 0x80;
+		ck_assert_uint_eq(utf8_ascii(text + from, text +
+		    sizeof(text)), (size_t)_i - from);
+	}
+}
+END_TEST
+
 int
 main(void)
 {
@@ -111,6 +127,7 @@ main(void)
 	    COUNT(cases));
 	tcase_add_test(t, never_reads_past_the_end);
 	tcase_add_loop_test(t, makes_one_printable_line, 0, COUNT(lines));
+	tcase_add_loop_test(t, finds_the_end_of_ascii, 0, 24);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

@@ -255,9 +255,10 @@ event(struct front *h, const char *json, size_t len)
 }
 
 static void
-on_send(void *arg, long ticket, const char *json, size_t len, bool last)
+on_send(void *arg, long ticket, struct buf *json, bool last)
 {
 	struct front *h = arg;
+	size_t len = json->len;
 
 	if (!h->owed || ticket != h->ticket)
 		return;
@@ -265,18 +266,18 @@ on_send(void *arg, long ticket, const char *json, size_t len, bool last)
 		/* A client that does not read gets on without news. */
 		if (h->accepts & ACCEPT_STREAM &&
 		    httpd_waiting(h->d) < LIMIT_REPLY)
-			event(h, json, len);
+			event(h, json->data, len);
 		return;
 	}
 	h->owed = false;
 	if (httpd_begun(h->d) || (len > 0 && mcp_status(h->mcp) == 200 &&
 	    !(h->accepts & ACCEPT_JSON))) {
 		if (len > 0)
-			event(h, json, len);
+			event(h, json->data, len);
 		httpd_end(h->d);
 	} else if (len > 0) {
-		httpd_answer(h->d, mcp_status(h->mcp), JSON, NO_STORE, json,
-		    len);
+		httpd_answer(h->d, mcp_status(h->mcp), JSON, NO_STORE,
+		    json->data, len);
 	} else if (h->stopped) {
 		answer(h, 503, TEXT, "the server is stopping\n");
 	} else {

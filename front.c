@@ -32,6 +32,7 @@ struct lines {
 	const struct front *f;
 	struct mcp *mcp;
 	struct buf in, out;
+	size_t gone;			/* of out, from its beginning */
 	struct loop_fd *rd, *wr, *sig;
 	long ticket;
 	bool skipping;			/* inside a line that is too long */
@@ -65,15 +66,23 @@ end(struct lines *l)
 }
 
 static void
-on_send(void *arg, long ticket, const char *json, size_t len, bool last)
+on_send(void *arg, long ticket, struct buf *json, bool last)
 {
 	struct lines *l = arg;
+	struct buf empty = l->out;
 
 	(void)ticket;
 	(void)last;
-	if (l->deaf || len == 0)
+	if (l->deaf || json->len == 0)
 		return;
-	buf_put(&l->out, json, len);
+	/* A large answer is never there twice. */
+	if (l->out.len == 0) {
+		l->out = *json;
+		l->out.max = OUT_MAX;
+		*json = empty;
+	} else {
+		buf_put(&l->out, json->data, json->len);
+	}
 	buf_put(&l->out, "\n", 1);
 	loop_fd_want(l->wr, POLLOUT);
 }
@@ -98,12 +107,19 @@ on_writable(void *arg, short revents)
 
 	(void)revents;
 	if (l->out.len > 0) {
-		n = front_put(l->f->out, l->out.data, l->out.len);
+		n = front_put(l->f->out, l->out.data + l->gone,
+		    l->out.len - l->gone);
 		if (n > 0)
-			buf_drop(&l->out, (size_t)n);
+			l->gone += (size_t)n;
+		/* Not each time: what is left has to be moved. */
+		if (l->gone >= l->out.len - l->gone) {
+			buf_drop(&l->out, l->gone);
+			l->gone = 0;
+		}
 		if (n == -1 && errno != EAGAIN && errno != EINTR) {
 			/* EPIPE: whoever asked has gone; so do we. */
 			l->deaf = true;
+			l->gone = 0;
 			buf_reset(&l->out, 0);
 			end(l);
 		}

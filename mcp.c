@@ -302,10 +302,11 @@ static void
 on_silent(void *arg, struct call *c)
 {
 	struct mcp *m = arg;
+	struct buf nothing = { .len = 0 };
 
 	m->status = 200;
 	if (c->batch == NULL)
-		m->rpc.send(m->rpc.arg, c->ticket, "", 0, true);
+		m->rpc.send(m->rpc.arg, c->ticket, &nothing, true);
 	else
 		rpc_batch_drop(&m->rpc, c->batch);
 	over(m, c, NULL, true);

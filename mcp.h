@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct buf;
 struct call;
 struct error;
 struct loop;
@@ -37,10 +38,10 @@ struct mcp_rows {
 /*
  * One message for the client, without a newline. ticket is that of the
  * message it answers or belongs to; last: nothing more comes for that ticket.
- * len 0: it was cancelled, there is nothing to say.
+ * Empty: it was cancelled, there is nothing to say. The buffer may be taken,
+ * another left in its place.
  */
-typedef void mcp_send(void *arg, long ticket, const char *json, size_t len,
-    bool last);
+typedef void mcp_send(void *arg, long ticket, struct buf *json, bool last);
 
 struct mcp *mcp_open(struct loop *l, const struct mcp_rows *rows, void *env,
     mcp_send *send, void *arg, struct error *err);

@@ -57,7 +57,7 @@ rpc_end(struct rpc *r, struct jsonw *w, const struct rpc_to *to)
 		buf_puts(&to->batch->out, to->batch->out.len == 0 ? "[" : ",");
 		buf_put(&to->batch->out, out->data, out->len);
 	} else if (ok) {
-		r->send(r->arg, to->ticket, out->data, out->len, true);
+		r->send(r->arg, to->ticket, out, true);
 	}
 	buf_free(out);
 	return ok;
@@ -96,7 +96,7 @@ rpc_notify(struct rpc *r, long ticket, const char *method, const char *params,
 	jsonw_raw(&w, "params", params, len);
 	jsonw_end(&w);
 	if (buf_ok(&out))
-		r->send(r->arg, ticket, out.data, out.len, false);
+		r->send(r->arg, ticket, &out, false);
 	buf_free(&out);
 }
 
@@ -136,8 +136,7 @@ rpc_batch_drop(struct rpc *r, struct batch *b)
 		rpc_error(r, &to, RPC_INTERNAL, "the answers of this batch are "
 		    "larger than one message may be", NULL);
 	else
-		r->send(r->arg, b->ticket, b->out.len > 0 ? b->out.data : "",
-		    b->out.len, true);
+		r->send(r->arg, b->ticket, &b->out, true);
 	while (*at != b)
 		at = &(*at)->next;
 	*at = b->next;

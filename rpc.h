@@ -24,8 +24,7 @@ enum {
 };
 
 /* As mcp_send (mcp.h). */
-typedef void rpc_send(void *arg, long ticket, const char *json, size_t len,
-    bool last);
+typedef void rpc_send(void *arg, long ticket, struct buf *json, bool last);
 
 struct rpc {
 	rpc_send *send;

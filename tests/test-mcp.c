@@ -65,8 +65,10 @@ static struct buf sent;
 static long lasts, silences, ticket;
 
 static void
-on_send(void *arg, long t, const char *json, size_t len, bool last)
+on_send(void *arg, long t, struct buf *out, bool last)
 {
+	const char *json = out->len > 0 ? out->data : "";
+	size_t len = out->len;
 	struct error err;
 	struct json_doc *doc = json_parse(json, len, &err);
 

@@ -17,8 +17,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void
-on_send(void *arg, long ticket, const char *json, size_t len, bool last)
+on_send(void *arg, long ticket, struct buf *out, bool last)
 {
+	const char *json = out->len > 0 ? out->data : "";
+	size_t len = out->len;
 	struct error err;
 	struct json_doc *doc = json_parse(json, len, &err);
 	long *highest = arg;

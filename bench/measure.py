@@ -97,13 +97,19 @@ class Probe:
         self.folder = folder
 
     def talk(self, peer, messages, runs=1, window=1, wrap=(), replies=None,
-             rest_ms=0):
+             rest_ms=0, quiet=False):
+        """A message may be (n, message): sent n times. quiet: of what is
+        said only the short lines, all errors among them, are looked at."""
         script = os.path.join(self.folder, "script")
         with open(script, "w", encoding="utf-8") as f:
             for message in messages:
+                if isinstance(message, tuple):
+                    f.write(f"*{message[0]}")
+                    message = message[1]
                 f.write(json.dumps(message, separators=(",", ":")) + "\n")
         out = os.path.join(self.folder, "replies")
-        found = self.run(["-n", str(runs), "-w", str(window), "-i", str(rest_ms),
+        found = self.run([*["-q"] * quiet, "-n", str(runs), "-w", str(window),
+                          "-i", str(rest_ms),
                           "-o", out, script, *wrap, *peer.argv], peer.env)
         with open(out, encoding="utf-8") as f:
             said = [json.loads(line) for line in f if line.strip()]

@@ -3,13 +3,14 @@
  * probe - starts a program again and again and measures it from outside, so
  * that no interpreter's start is in the figures.
  *
- *	probe [-n RUNS] [-w WINDOW] [-i MS] [-o FILE] SCRIPT COMMAND...
+ *	probe [-q] [-n RUNS] [-w WINDOW] [-i MS] [-o FILE] SCRIPT COMMAND...
  *	probe -c [-n RUNS] COMMAND...
  *
  * SCRIPT holds lines of JSON. A line with an "id" waits for a line of reply
  * with an "id" and no "method"; up to WINDOW of them are under way at once.
- * Then the input ends. FILE gets all output of the last run. With -c the
- * command is run to its end with its output thrown away.
+ * Then the input ends. "*N" before a line sends it N times. FILE gets all
+ * output of the last run, with -q its short lines, as every error is one. With
+ * -c the command is run to its end with its output thrown away.
  *
  * Prints a line of JSON a run: first_us (exec to first reply), all_us (first
  * reply to last), rss_kb and private_kb after the first reply and MS of rest,
@@ -37,7 +38,7 @@ enum { PATIENCE_MS = 120 * 1000, FAREWELL_MS = 3000 };
 struct script {
 	char *text;
 	const char **line;
-	size_t *len;
+	size_t *len, *times;
 	bool *asks;
 	size_t n, asking;
 };
@@ -51,11 +52,12 @@ struct run {
 	pid_t pid;
 	long long begin_us, first_us, all_us, sent_us;
 	long rss_kb, private_kb, hwm_kb;
-	size_t at, off, replies, asked;
+	size_t at, off, round, replies, asked;
 	long long *us;
 	/* Of the line that is coming: what was seen of it. */
 	char head[4096];
 	size_t head_len;
+	bool quiet;
 };
 
 static long long
@@ -101,12 +103,14 @@ script_read(struct script *s, const char *path)
 	s->text[len] = '\0';
 	s->line = alloc(len + 1, sizeof(*s->line));
 	s->len = alloc(len + 1, sizeof(*s->len));
+	s->times = alloc(len + 1, sizeof(*s->times));
 	s->asks = alloc(len + 1, sizeof(*s->asks));
 	for (char *p = s->text; (end = strchr(p, '\n')) != NULL; p = end + 1) {
 		*end = '\0';
+		s->times[s->n] = *p == '*' ? strtoul(p + 1, &p, 10) : 1;
 		s->asks[s->n] = strstr(p, "\"id\":") != NULL;
 		*end = '\n';
-		s->asking += s->asks[s->n];
+		s->asking += s->asks[s->n] ? s->times[s->n] : 0;
 		s->line[s->n] = p;
 		s->len[s->n++] = (size_t)(end - p) + 1;
 	}
@@ -171,7 +175,10 @@ run_send(struct run *r)
 		r->off += (size_t)n;
 		if (r->off == s->len[r->at]) {
 			r->off = 0;
-			r->at++;
+			if (++r->round == s->times[r->at]) {
+				r->round = 0;
+				r->at++;
+			}
 		}
 	}
 }
@@ -182,6 +189,8 @@ run_line(struct run *r)
 	bool reply;
 
 	r->head[r->head_len] = '\0';
+	if (r->quiet && r->copy != NULL && r->head_len < sizeof(r->head) - 1)
+		(void)fprintf(r->copy, "%s\n", r->head);
 	reply = strstr(r->head, "\"id\":") != NULL &&
 	    strstr(r->head, "\"method\":") == NULL;
 	r->head_len = 0;
@@ -209,13 +218,20 @@ run_receive(struct run *r)
 
 	if (n == -1)
 		die("read");
-	if (n > 0 && r->copy != NULL)
+	if (n > 0 && r->copy != NULL && !r->quiet)
 		(void)fwrite(data, 1, (size_t)n, r->copy);
-	for (ssize_t i = 0; i < n; i++)
-		if (data[i] == '\n')
-			run_line(r);
-		else if (r->head_len < sizeof(r->head) - 1)
-			r->head[r->head_len++] = data[i];
+	for (char *p = data, *end; p < data + n; p = end + 1) {
+		size_t room = sizeof(r->head) - 1 - r->head_len, len;
+
+		end = memchr(p, '\n', (size_t)(data + n - p));
+		len = (size_t)((end != NULL ? end : data + n) - p);
+		len = len < room ? len : room;
+		memcpy(r->head + r->head_len, p, len);
+		r->head_len += len;
+		if (end == NULL)
+			break;
+		run_line(r);
+	}
 	return n > 0;
 }
 
@@ -275,9 +291,10 @@ report(const struct run *r, int status, const struct rusage *ru)
 
 static void
 session(const struct script *s, size_t window, useconds_t rest_ms,
-    const char *copy, char *argv[])
+    const char *copy, bool quiet, char *argv[])
 {
-	struct run r = { .script = s, .window = window, .rest_ms = rest_ms };
+	struct run r = { .script = s, .window = window, .rest_ms = rest_ms,
+	    .quiet = quiet };
 	int in[2], out[2], status;
 	struct rusage ru;
 
@@ -327,12 +344,14 @@ main(int argc, char *argv[])
 	size_t runs = 1, window = 1;
 	const char *copy = NULL;
 	useconds_t rest_ms = 0;
-	bool plain = false;
+	bool plain = false, quiet = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "+cn:w:i:o:")) != -1) {
+	while ((c = getopt(argc, argv, "+cqn:w:i:o:")) != -1) {
 		if (c == 'c')
 			plain = true;
+		else if (c == 'q')
+			quiet = true;
 		else if (c == 'n')
 			runs = strtoul(optarg, NULL, 10);
 		else if (c == 'w')
@@ -353,6 +372,7 @@ main(int argc, char *argv[])
 		if (plain)
 			command(argv + optind);
 		else
-			session(&s, window, rest_ms, copy, argv + optind);
+			session(&s, window, rest_ms, copy, quiet,
+			    argv + optind);
 	return 0;
 }

@@ -12,7 +12,8 @@
 #include "jsonw.h"
 #include "utf8.h"
 
-enum { PART_MAX = 64 << 10, NAMES_MAX = 4096, TEXT_CHARS = 16000 };
+enum { PART_MAX = 64 << 10, NAMES_MAX = 4096, TEXT_CHARS = 16000,
+    TAIL = 32 /* after a content, and a comma */ };
 
 void
 job_result_init(struct job_result *r, long out_max, size_t room)
@@ -50,6 +51,27 @@ bool
 job_result_whole(const struct job_result *r)
 {
 	return r->wire.ended;
+}
+
+/*
+ * What was printed comes first, but for an eighth of the room; of its own an
+ * eighth is sure for the errors. Artifacts have what is left. Bytes that JSON
+ * escapes take more than they are.
+ */
+static void
+outputs_fit(struct job_result *r)
+{
+	struct buf *out = &r->out[0], *err = &r->out[1];
+	size_t room = r->room - r->room / 8, took;
+
+	if (r->fitted || r->reading)
+		return;
+	r->fitted = true;
+	(void)jsonw_fit(err->data, err->len, room / 8, &took);
+	out->len = jsonw_fit(out->data, out->len, room - took, &took);
+	r->left = r->room - took;
+	err->len = jsonw_fit(err->data, err->len, room - took, &took);
+	r->left -= took;
 }
 
 /* --- artifacts ----------------------------------------------------------- */
@@ -101,9 +123,13 @@ artifact(struct job_result *r, struct json a)
 		}
 	jsonw_str(&w, "content_b64", "");
 	jsonw_end(&w);
+	if (!buf_ok(&one) || r->artifacts.len + one.len + TAIL > r->left) {
+		buf_free(&one);
+		r->more++;
+		return 0;
+	}
 	/* Open again after the quote that begins the content. */
-	if (one.len > 2)
-		one.len -= 2;
+	one.len -= 2;
 	if (r->artifacts.len > 0)
 		buf_puts(&r->artifacts, ",");
 	buf_put(&r->artifacts, one.data, one.len);
@@ -122,9 +148,9 @@ artifact(struct job_result *r, struct json a)
 static void
 content(struct job_result *r, const char *data, size_t len)
 {
-	/* Four characters for three bytes, and the end of the object. */
-	size_t fits = r->room > r->artifacts.len + 64 ?
-	    (r->room - r->artifacts.len - 64) / 4 * 3 : 0;
+	/* Four characters for three bytes; names may follow. */
+	size_t used = r->artifacts.len + r->room / 16 + TAIL;
+	size_t fits = r->left > used ? (r->left - used) / 4 * 3 : 0;
 
 	if (r->reading) {
 		fits = buf_room(&r->out[0]);
@@ -195,6 +221,8 @@ record(void *arg, char type, const char *data, size_t len, bool last)
 
 	if (type != 'D')
 		close_artifact(r);
+	if (type == 'A' || type == 'X' || type == 'Z')
+		outputs_fit(r);
 	switch (type) {
 	case 'O':
 	case 'E': {
@@ -215,7 +243,7 @@ record(void *arg, char type, const char *data, size_t len, bool last)
 		if (!last)
 			return 0;
 		if (type == 'X' && r->part.data != NULL)
-			r->more = strtol(r->part.data, NULL, 10);
+			r->more += strtol(r->part.data, NULL, 10);
 		if (type == 'P' && r->part.data != NULL) {
 			(void)snprintf(r->line, sizeof(r->line), "%.*s",
 			    JOB_LINE, r->part.data);
@@ -312,6 +340,7 @@ job_result_write(struct jsonw *w, const char *key, struct job_result *r)
 {
 	static const char *const streams[] = { "stdout", "stderr" };
 
+	outputs_fit(r);
 	close_artifact(r);
 	jsonw_object(w, key);
 	jsonw_int(w, "exit_code", r->exit_code);

@@ -5,7 +5,8 @@
  * Everything in it was written by whatever ran in the pod: it is bounded and
  * believed in nothing but itself. Artifacts are encoded as they come, so that
  * a file is held once. What does not fit into one message is cut, with its
- * flag; all of it can still be read in ranges.
+ * flag: first the outputs, then what is in the files, last their names. All of
+ * it can still be read in ranges.
  */
 #ifndef JOB_RESULT_H
 #define JOB_RESULT_H
@@ -32,7 +33,9 @@ struct job_result {
 	struct base64 b64;
 	bool reading;			/* a range of a file: into out[0] */
 	long size;			/* of that file */
-	size_t room;			/* bytes of artifacts that may come */
+	size_t room;			/* bytes of outputs and artifacts, as JSON */
+	size_t left;			/* of it for artifacts, when fitted */
+	bool fitted;			/* the outputs are cut to it */
 	size_t files, links, skipped;
 	bool open;			/* an artifact's content is coming */
 	bool cut_here;			/* the open one lost some */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +18,7 @@ enum {
 	FIRST_MS = 250,
 	LOOK_MS = 1000,			/* between looks at what is not there */
 	SUBMIT_MS = 50 * 1000,		/* a client waits for its answer */
+	CANCEL_MS = 3000,		/* for a command that is about to begin */
 	PULL_MS = 4000,			/* a pull may fail once and then work */
 };
 
@@ -32,6 +34,18 @@ on_watch(void *arg, const struct event *ev)
 	flow_event(arg, ev, FROM_WATCH);
 }
 
+/* How long a pod may take to start. */
+static long
+start_ms(const struct call *c)
+{
+	const struct jobflow *f = c->data;
+	long most = f->mode == FLOW_CANCEL ? CANCEL_MS :
+	    f->mode == FLOW_SUBMIT ? SUBMIT_MS : LONG_MAX;
+
+	return flow_settings(c)->start_s * 1000 > most ? most :
+	    flow_settings(c)->start_s * 1000;
+}
+
 enum step
 flow_watch(struct call *c, struct error *err)
 {
@@ -44,9 +58,7 @@ flow_watch(struct call *c, struct error *err)
 	    f->job.run_id);
 	flow_path(c, &path, "pods", NULL, rest);
 	f->state = FLOW_WATCH;
-	f->start_until_ms = mono_ms() + (f->mode == FLOW_SUBMIT &&
-	    flow_settings(c)->start_s * 1000 > SUBMIT_MS ? SUBMIT_MS :
-	    flow_settings(c)->start_s * 1000);
+	f->start_until_ms = mono_ms() + start_ms(c);
 	f->watch = watch_open(env->k8s, path.data, NULL, on_watch, c);
 	buf_free(&path);
 	if (f->watch == NULL)
@@ -101,6 +113,13 @@ flow_gave_up(struct call *c, struct error *err)
 	    f->pod.broken ? f->pod.message : "its pod was deleted", err);
 }
 
+static enum step
+not_begun(struct call *c, struct error *err)
+{
+	return flow_failed(c, "cancelled", "it was cancelled before its "
+	    "command began", err);
+}
+
 /* What follows from the pod as it is now. */
 static enum step
 look_at_pod(struct call *c, struct error *err)
@@ -117,6 +136,8 @@ look_at_pod(struct call *c, struct error *err)
 		return STEP_WAIT;
 	if (p->broken)
 		return flow_gave_up(c, err);
+	if (f->mode == FLOW_CANCEL && !p->placed)
+		return not_begun(c, err);
 	if (p->inject_done && !f->injected) {
 		f->injected = true;
 		if (f->mode == FLOW_SUBMIT)
@@ -233,6 +254,9 @@ flow_tick(struct call *c, struct error *err)
 		return flow_failed(c, "image_error", f->pod.message, err);
 	if (f->collect != NULL || f->look != NULL)
 		return STEP_WAIT;
+	if (f->mode == FLOW_CANCEL && now >= f->start_until_ms &&
+	    !f->pod.reader_runs)
+		return not_begun(c, err);
 	if (!f->pod_seen) {
 		if (f->object.finished)
 			return flow_failed(c, "deleted", f->object.message, err);

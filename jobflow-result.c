@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "budget.h"
 #include "call.h"
 #include "env.h"
 #include "error.h"
@@ -12,6 +13,7 @@
 
 enum {
 	DEAD_MS = 6000,
+	INLINE_MAX = LIMIT_REPLY / 4 * 3 - (2 << 20),	/* before base64 */
 };
 
 static void
@@ -50,7 +52,8 @@ flow_collect(struct call *c, struct error *err)
 
 	(void)snprintf(wait, sizeof(wait), "%ld", ms > 0 ? ms : 0);
 	(void)snprintf(out, sizeof(out), "%ld", s->out_max);
-	(void)snprintf(files, sizeof(files), "%ld", s->files_max);
+	(void)snprintf(files, sizeof(files), "%ld", s->files_max < INLINE_MAX ?
+	    s->files_max : INLINE_MAX);
 	return ask_reader(c, argv, err);
 }
 

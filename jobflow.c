@@ -15,7 +15,8 @@
 #include "mono.h"
 #include "watch.h"
 
-enum { ROOM = LIMIT_REPLY - LIMIT_REPLY / 8 };
+/* The rest is for what is said of a result. */
+enum { ROOM = LIMIT_REPLY - (1 << 20) };
 
 const struct job_settings *
 flow_settings(const struct call *c)

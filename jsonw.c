@@ -17,20 +17,19 @@ jsonw_init(struct jsonw *w, struct buf *out)
 	*w = (struct jsonw){ .out = out };
 }
 
-/* Put the escape for the character of n bytes at p; false: it needs none. */
-static bool
-escape(struct buf *out, const unsigned char *p, size_t n)
+/* The escape for the character of n bytes at p; 0: it needs none. */
+static size_t
+escape(char esc[6], const unsigned char *p, size_t n)
 {
 	static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
 	static const char hex[] = "0123456789abcdef";
 	const char *f;
-	char esc[] = "\\u0000";
 	unsigned c = *p;
 
+	memcpy(esc, "\\u0000", 6);
 	if (n == 1 && c != 0 && (f = strchr(from, (int)c)) != NULL) {
 		esc[1] = to[f - from];
-		buf_put(out, esc, 2);
-		return true;
+		return 2;
 	}
 	if (n == 2)
 		c = (c & 31) << 6 | (p[1] & 63);
@@ -38,11 +37,10 @@ escape(struct buf *out, const unsigned char *p, size_t n)
 		c = (c & 15) << 12 | (p[1] & 63u) << 6 | (p[2] & 63);
 	if (n == 4 || (c >= ' ' && c < 0x7f) ||
 	    (c >= 0xa0 && c != 0x2028 && c != 0x2029))
-		return false;
+		return 0;
 	for (int i = 0; i < 4; i++)
 		esc[2 + i] = hex[c >> (12 - 4 * i) & 15];
-	buf_put(out, esc, 6);
-	return true;
+	return 6;
 }
 
 static bool
@@ -56,7 +54,8 @@ quote(struct jsonw *w, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s, *end = p + len;
 	const unsigned char *run;
-	size_t n;
+	char esc[6];
+	size_t n, k;
 
 	buf_put(w->out, "\"", 1);
 	while (p < end) {
@@ -69,12 +68,36 @@ quote(struct jsonw *w, const char *s, size_t len)
 		if ((n = utf8_len(p, end)) == 0) {
 			buf_puts(w->out, "\xef\xbf\xbd");
 			n = utf8_bad(p, end);
-		} else if (!escape(w->out, p, n)) {
+		} else if ((k = escape(esc, p, n)) > 0) {
+			buf_put(w->out, esc, k);
+		} else {
 			buf_put(w->out, p, n);
 		}
 		p += n;
 	}
 	buf_put(w->out, "\"", 1);
+}
+
+size_t
+jsonw_fit(const void *s, size_t len, size_t max, size_t *took)
+{
+	const unsigned char *p = s;
+	char esc[6];
+	size_t at, n, k;
+
+	*took = 0;
+	for (at = 0; at < len; at += n, *took += k) {
+		n = k = 1;
+		if (!plain(p[at])) {
+			n = utf8_len(p + at, p + len);
+			k = n == 0 ? 3 : escape(esc, p + at, n);
+			k = k == 0 ? n : k;
+			n = n == 0 ? utf8_bad(p + at, p + len) : n;
+		}
+		if (k > max - *took)
+			break;
+	}
+	return at;
 }
 
 static void

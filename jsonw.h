@@ -33,6 +33,9 @@ void jsonw_int(struct jsonw *w, const char *key, long n);
 void jsonw_double(struct jsonw *w, const char *key, double d);
 void jsonw_bool(struct jsonw *w, const char *key, bool b);
 void jsonw_null(struct jsonw *w, const char *key);
+/* How many of the bytes take at most max as jsonw_bytes() writes them, without
+ * the quotes; whole characters. *took: what those take. */
+size_t jsonw_fit(const void *s, size_t len, size_t max, size_t *took);
 /* One value that is JSON already. */
 void jsonw_raw(struct jsonw *w, const char *key, const char *s, size_t len);
 

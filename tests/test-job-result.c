@@ -126,11 +126,11 @@ END_TEST
 
 START_TEST(what_does_not_fit_is_cut_with_its_flag)
 {
-	static const char *const in[] = {
+	char big[4001] = "D";
+	const char *const in[] = {
 		"S{\"state\":\"ended\",\"end\":{\"why\":\"exit\","
 		    "\"exit_code\":0}}",
-		"A{\"name\":\"a\",\"size\":60,\"inline\":60,\"cut\":false}",
-		"D012345678901234567890123456789012345678901234567890123456789",
+		"A{\"name\":\"a\",\"size\":3999,\"inline\":3999}", big,
 		"A{\"name\":\"b\",\"size\":3,\"inline\":3,\"cut\":false}",
 		"Dxyz", "Z", NULL
 	};
@@ -139,7 +139,8 @@ START_TEST(what_does_not_fit_is_cut_with_its_flag)
 	struct buf b;
 	bool flag;
 
-	take(&r, 100, 150, in);
+	memset(big + 1, 'x', sizeof(big) - 2);
+	take(&r, 100, 4096, in);
 	v = written(&r, &b);
 	a = json_get(v, "artifacts");
 	ck_assert_uint_eq(json_count(a), 2);
@@ -148,6 +149,42 @@ START_TEST(what_does_not_fit_is_cut_with_its_flag)
 		    &flag) && flag);
 	ck_assert(json_bool(json_path(v, "truncated.artifacts"), &flag) &&
 	    flag);
+	ck_assert_uint_lt(b.len, 4096 + 400);
+	buf_free(&b);
+	job_result_free(&r);
+}
+END_TEST
+
+/* A control character takes six bytes of the message. */
+START_TEST(outputs_take_the_room_that_they_need_as_json)
+{
+	static const char *const in[] = {
+		"S{\"state\":\"ended\",\"end\":{\"why\":\"exit\","
+		    "\"exit_code\":0,\"stdout\":40,\"stderr\":30}}",
+		"O\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1",
+		"O\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1",
+		"E012345678901234567890123456789",
+		"A{\"name\":\"a\",\"size\":0,\"inline\":0}", "X5", "Z", NULL
+	};
+	struct job_result r;
+	struct json v;
+	struct buf b;
+	bool flag;
+	long n;
+
+	take(&r, 100, 160, in);
+	v = written(&r, &b);
+	/* Of 140 the errors are sure of 17, and 123 hold 20 escapes. */
+	ck_assert_uint_eq(r.out[0].len, 20);
+	ck_assert_uint_eq(r.out[1].len, 20);
+	for (int i = 0; i < 2; i++)
+		ck_assert(json_bool(json_path(v, i == 0 ? "truncated.stdout" :
+		    "truncated.stderr"), &flag) && flag);
+	ck_assert(json_bool(json_path(v, "truncated.artifacts"), &flag) &&
+	    flag);
+	ck_assert_uint_eq(json_count(json_get(v, "artifacts")), 0);
+	ck_assert(json_int(json_get(v, "artifacts_omitted"), 0, 9, &n));
+	ck_assert_int_eq(n, 6);
 	buf_free(&b);
 	job_result_free(&r);
 }
@@ -214,6 +251,10 @@ START_TEST(the_runner_and_the_pod_say_what_became_of_it)
 		ck_assert_str_eq(r.status, rows[i].status);
 		ck_assert_str_eq(r.reason, rows[i].reason);
 		ck_assert_int_eq(r.exit_code, rows[i].code);
+		/* Not known, and why. */
+		ck_assert_int_eq(r.exit_code == -1, strcmp(r.status,
+		    "timeout") == 0 || strcmp(r.status, "error") == 0);
+		ck_assert(strcmp(r.status, "error") != 0 || r.reason[0] != 0);
 		job_result_free(&r);
 	}
 }
@@ -383,6 +424,7 @@ main(void)
 	tcase_add_test(t, a_result_is_what_was_printed_and_made);
 	tcase_add_test(t, flags_are_exact);
 	tcase_add_test(t, what_does_not_fit_is_cut_with_its_flag);
+	tcase_add_test(t, outputs_take_the_room_that_they_need_as_json);
 	tcase_add_test(t, a_result_that_is_garbled_is_refused);
 	tcase_add_test(t, the_runner_and_the_pod_say_what_became_of_it);
 	tcase_add_test(t, a_range_is_only_bytes);

@@ -117,6 +117,31 @@ START_TEST(is_read_back_whole)
 }
 END_TEST
 
+START_TEST(tells_what_fits)
+{
+	static const char text[] = "a\"\1\xc3\xa4\xff\xe2\x80\xa8\xc2\x80z";
+	static const size_t ends[] = { 0, 1, 2, 3, 5, 6, 9, 11, 12 };
+	size_t len = sizeof(text) - 1, at = 0, took, fits;
+
+	ck_assert_uint_eq(jsonw_fit(NULL, 0, 0, &took), 0);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct jsonw one;
+		struct buf text_of;
+
+		buf_init(&text_of, 100);
+		jsonw_init(&one, &text_of);
+		jsonw_bytes(&one, NULL, text, ends[i]);
+		for (; at < text_of.len - 2; at++) {
+			fits = jsonw_fit(text, len, at, &took);
+			ck_assert_uint_eq(fits, ends[i - 1]);
+		}
+		ck_assert_uint_eq(jsonw_fit(text, len, at, &took), ends[i]);
+		ck_assert_uint_eq(took, at);
+		buf_free(&text_of);
+	}
+}
+END_TEST
+
 START_TEST(leaves_failing_to_the_buffer)
 {
 	struct buf small;
@@ -175,6 +200,7 @@ main(void)
 	tcase_add_loop_test(t, writes_the_shortest_double_that_reads_back, 0,
 	    COUNT(doubles));
 	tcase_add_test(t, is_read_back_whole);
+	tcase_add_test(t, tells_what_fits);
 	tcase_add_test(t, leaves_failing_to_the_buffer);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -5,6 +5,7 @@
 #	make check-valgrind	the same under valgrind
 #	make check-fuzz		every fuzzer for FUZZ_SECONDS
 #	make reproducible	two builds in two folders are the same bytes
+#	make image		container images (tools/image.mk)
 #	make install		DESTDIR= PREFIX=
 #
 # THIRD_PARTY=DIR takes the archives of third-party.lock from DIR, without a
@@ -14,6 +15,9 @@
 all:
 
 include tools/toolchain.mk
+
+HOST	:= $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
+ARCH	:= $(HOST)
 
 PREFIX	?= /usr/local
 BINDIR	?= $(PREFIX)/bin
@@ -96,7 +100,7 @@ $(B)/gen-bpf: tools/gen-bpf.c seccomp.def | need-base
 
 $(B)/seccomp-bpf.h: $(B)/gen-bpf
 	@echo "  GEN   $@"
-	@$(B)/gen-bpf >$@.new && mv $@.new $@
+	@$(B)/gen-bpf $(ARCH) >$@.new && mv $@.new $@
 
 $(B)/%.o: %.c VERSION Makefile tools/toolchain.mk | $(T)/unpacked $(NEEDS) $(BPF)
 	@mkdir -p $(@D)
@@ -117,7 +121,6 @@ $(PROGS): $(B)/%: $(B)/%.o $(LIBS)
 
 # The server carries the agents that are there: those of "make agents", else
 # the one of this machine. agents.o of the archive, for the tests, has none.
-ARCH	:= $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
 carry	= $(or $(wildcard build/agent/mcp-sandbox-agent-$1), \
 	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),$(B)/mcp-sandbox-agent-$1))
 CARRY_AMD64 := $(strip $(call carry,amd64))
@@ -140,6 +143,7 @@ endif
 # --- agents for the pods ------------------------------------------------------
 
 include tools/agent.mk
+include tools/image.mk
 
 # It is carried by the server and sent to pods: no page is wasted.
 $(B)/mcp-sandbox-agent: LINK += -Wl,-z,noseparate-code

@@ -11,8 +11,9 @@
  * Whatever it does not name kills the process (seccomp_bpf) or raises SIGSYS,
  * so that a handler can name the call (seccomp_bpf_debug).
  *
- * libseccomp turns it into BPF here, on the machine that builds: the program
- * then needs neither the library nor the half millisecond it takes.
+ * libseccomp turns it into BPF here, on the machine that builds, for the one
+ * that is named: the program then needs neither the library nor the half
+ * millisecond it takes. The values of arguments are the same on both.
  */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -63,6 +64,14 @@ static const struct row serve_rows[] = {
 #include "seccomp.def"
 };
 
+static const struct {
+	const char *name;
+	uint32_t token;
+} machines[] = {
+	{ "amd64", SCMP_ARCH_X86_64 },
+	{ "arm64", SCMP_ARCH_AARCH64 },
+};
+
 static void
 fail(const char *name, int err)
 {
@@ -71,16 +80,18 @@ fail(const char *name, int err)
 }
 
 static void
-add_row(scmp_filter_ctx filter, const struct row *r)
+add_row(scmp_filter_ctx filter, uint32_t machine, const struct row *r)
 {
 	int call, err;
 
-	call = seccomp_syscall_resolve_name(r->name);
+	call = seccomp_syscall_resolve_name_arch(machine, r->name);
 	if (call == __NR_SCMP_ERROR)
 		fail(r->name, ENOSYS);
 	/* Another architecture's call: nothing to do on this one. */
 	if (call < 0)
 		return;
+	/* Rules are given by this machine's numbers, whatever the filter's. */
+	call = seccomp_syscall_resolve_name(r->name);
 	if (r->index == ALWAYS)
 		err = seccomp_rule_add(filter, r->action, call, 0);
 	else
@@ -91,8 +102,8 @@ add_row(scmp_filter_ctx filter, const struct row *r)
 }
 
 static void
-print_filter(const char *name, uint32_t otherwise, const struct row *r,
-    size_t n)
+print_filter(const char *name, uint32_t machine, uint32_t otherwise,
+    const struct row *r, size_t n)
 {
 	scmp_filter_ctx filter;
 	struct sock_filter f;
@@ -103,13 +114,17 @@ print_filter(const char *name, uint32_t otherwise, const struct row *r,
 	file = tmpfile();
 	if (filter == NULL || file == NULL)
 		fail(name, ENOMEM);
+	if (machine != seccomp_arch_native() &&
+	    (seccomp_arch_add(filter, machine) != 0 ||
+	    seccomp_arch_remove(filter, seccomp_arch_native()) != 0))
+		fail(name, ENOTSUP);
 	/* A binary tree: few steps for each of some sixty calls. */
 	if (seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) != 0 ||
 	    seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH,
 	    SCMP_ACT_KILL_PROCESS) != 0)
 		fail(name, ENOTSUP);
 	for (i = 0; i < n; i++)
-		add_row(filter, &r[i]);
+		add_row(filter, machine, &r[i]);
 	if (seccomp_export_bpf(filter, fileno(file)) != 0)
 		fail(name, EIO);
 	rewind(file);
@@ -124,14 +139,14 @@ print_filter(const char *name, uint32_t otherwise, const struct row *r,
 
 /* Numbers to names, for the handler. */
 static void
-print_names(void)
+print_names(uint32_t machine)
 {
 	int call;
 	char *name;
 
 	printf("static const char seccomp_names[][24] = {\n");
 	for (call = 0; call <= LAST_CALL; call++) {
-		name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call);
+		name = seccomp_syscall_resolve_num_arch(machine, call);
 		if (name != NULL && strlen(name) < 24)
 			printf("\t[%d] = \"%s\",\n", call, name);
 		free(name);
@@ -140,22 +155,30 @@ print_names(void)
 }
 
 int
-main(void)
+main(int argc, char *argv[])
 {
+	const size_t n = sizeof(rows) / sizeof(rows[0]);
+	const size_t serve = sizeof(serve_rows) / sizeof(serve_rows[0]);
+	uint32_t m = 0;
+
+	for (size_t i = 0; argc == 2 &&
+	    i < sizeof(machines) / sizeof(machines[0]); i++)
+		if (strcmp(machines[i].name, argv[1]) == 0)
+			m = machines[i].token;
+	if (m == 0)
+		fail("gen-bpf amd64|arm64", EINVAL);
 	printf("/* Made by tools/gen-bpf.c from seccomp.def. */\n");
 	printf("#include <linux/filter.h>\n\n");
-	print_filter("seccomp_bpf", SCMP_ACT_KILL_PROCESS, rows,
-	    sizeof(rows) / sizeof(rows[0]));
+	print_filter("seccomp_bpf", m, SCMP_ACT_KILL_PROCESS, rows, n);
 	printf("\n");
-	print_filter("seccomp_bpf_debug", SCMP_ACT_TRAP, rows,
-	    sizeof(rows) / sizeof(rows[0]));
+	print_filter("seccomp_bpf_debug", m, SCMP_ACT_TRAP, rows, n);
 	printf("\n");
-	print_filter("seccomp_bpf_serve", SCMP_ACT_KILL_PROCESS, serve_rows,
-	    sizeof(serve_rows) / sizeof(serve_rows[0]));
+	print_filter("seccomp_bpf_serve", m, SCMP_ACT_KILL_PROCESS,
+	    serve_rows, serve);
 	printf("\n");
-	print_filter("seccomp_bpf_serve_debug", SCMP_ACT_TRAP, serve_rows,
-	    sizeof(serve_rows) / sizeof(serve_rows[0]));
+	print_filter("seccomp_bpf_serve_debug", m, SCMP_ACT_TRAP, serve_rows,
+	    serve);
 	printf("\n");
-	print_names();
+	print_names(m);
 	return ferror(stdout) || fflush(stdout) != 0;
 }

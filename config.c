@@ -635,6 +635,8 @@ from_argv(struct config *c, int argc, char *const argv[], struct error *err)
 				return -1;
 		} else if (c->command == NULL) {
 			c->command = argv[i];
+		} else if (c->operand == NULL) {
+			c->operand = argv[i];
 		} else {
 			return error_set(err, ERR_CONFIG,
 			    "unexpected argument %.60s", argv[i]);

@@ -90,6 +90,7 @@ struct config {
 	unsigned families;		/* FAMILY_*: one of its settings is set */
 	bool help, version, limits;
 	const char *command;		/* first operand, or NULL */
+	const char *operand;		/* the command's own, or NULL */
 	char **owned[2];		/* members of a JSON object */
 };
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "ask.h"
 #include "budget.h"
 #include "buf.h"
 #include "config.h"
@@ -14,7 +13,6 @@
 #include "error.h"
 #include "gc.h"
 #include "json.h"
-#include "k8s.h"
 #include "log.h"
 #include "loop.h"
 #include "manifest.h"
@@ -43,86 +41,11 @@ struct gc {
 	bool failed;
 };
 
-static void say(const struct gc *g, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void
-say(const struct gc *g, const char *fmt, ...)
-{
-	char line[512];
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	n = n < (int)sizeof(line) - 1 ? n : (int)sizeof(line) - 2;
-	line[n++] = '\n';
-	if (write(g->fd, line, (size_t)n) == -1)
-		return;		/* whoever reads it has gone */
-}
-
 static void
 complain(struct gc *g, const struct error *err)
 {
 	g->failed = true;
 	log_line(g->env->log, LOG_ERROR, "%s", err->text);
-}
-
-/* --- one request after the other ----------------------------------------- */
-
-struct reply {
-	bool over;
-	struct json_doc *doc;
-	struct buf body;
-	struct error err;
-};
-
-static void
-on_reply(void *arg, const struct event *ev)
-{
-	struct reply *r = arg;
-
-	r->over = true;
-	if (ev->err != NULL) {
-		r->err = *ev->err;
-		return;
-	}
-	buf_put(&r->body, ev->data, ev->len);
-	if (!buf_ok(&r->body))
-		error_set(&r->err, ERR_SYSTEM, "out of memory");
-	else
-		r->doc = json_parse_lax(r->body.data, r->body.len, &r->err);
-}
-
-static void
-reply_free(struct reply *r)
-{
-	json_free(r->doc);
-	buf_free(&r->body);
-}
-
-/* -1: r->err. r is to be freed in any case. */
-static int
-request(struct gc *g, struct reply *r, const char *method,
-    const struct buf *path, const struct buf *body)
-{
-	struct k8s_op *op;
-
-	*r = (struct reply){ .err = { ERR_NONE, "" } };
-	buf_init(&r->body, LIMIT_BODY + 1);
-	op = k8s_send(g->env->k8s, method, path->data, body != NULL ?
-	    body->data : NULL, 0, on_reply, r);
-	if (op == NULL)
-		return error_set(&r->err, ERR_SYSTEM, "out of memory");
-	while (!r->over)
-		if (loop_turn(g->env->loop, -1, &r->err) == -1) {
-			k8s_cancel(op);
-			return -1;
-		}
-	return r->doc == NULL ? -1 : 0;
 }
 
 /* Delete it as it was seen. What is gone or has changed is no failure. */
@@ -131,22 +54,22 @@ delete(struct gc *g, const char *resource, const char *name, const char *uid,
     const char *version, long grace, const char *why)
 {
 	struct buf path, body;
-	struct reply r;
+	struct answer r;
 	bool done = false;
 
 	buf_init(&path, 1024);
 	buf_init(&body, 1024);
 	manifest_path(&path, g->namespace, resource, name);
 	manifest_delete(&body, uid, version, grace);
-	if (request(g, &r, "DELETE", &path, &body) == 0) {
+	if (ask(g->env, &r, "DELETE", path.data, body.data) == 0) {
 		done = true;
 		g->deleted++;
-		say(g, "deleted %.*s %s: %s", (int)strlen(resource) - 1,
+		say(g->fd, "deleted %.*s %s: %s", (int)strlen(resource) - 1,
 		    resource, name, why);
 	} else if (r.err.code != ERR_GONE && r.err.code != ERR_CONFLICT) {
 		complain(g, &r.err);
 	}
-	reply_free(&r);
+	answer_free(&r);
 	buf_free(&path);
 	buf_free(&body);
 	return done;
@@ -204,7 +127,7 @@ static int
 list(struct gc *g, bool pods, const char *session, struct error *err)
 {
 	char from[1024] = "";
-	struct reply r;
+	struct answer r;
 	struct buf path;
 	int ret;
 
@@ -214,7 +137,7 @@ list(struct gc *g, bool pods, const char *session, struct error *err)
 		buf_init(&path, 4096);
 		manifest_list(&path, g->namespace, pods ? "pods" : "secrets",
 		    g->c->domain, session, from);
-		ret = request(g, &r, "GET", &path, NULL);
+		ret = ask(g->env, &r, "GET", path.data, NULL);
 		buf_free(&path);
 		from[0] = '\0';
 		if (ret == 0) {
@@ -224,7 +147,7 @@ list(struct gc *g, bool pods, const char *session, struct error *err)
 			    "metadata.continue"), from, sizeof(from));
 		}
 		*err = r.err;
-		reply_free(&r);
+		answer_free(&r);
 	} while (ret == 0 && from[0] != '\0');
 	return ret;
 }
@@ -314,7 +237,7 @@ on_warm(void *arg, const struct event *ev)
 		complain(g, ev->err);
 	} else {
 		g->made += f->pod == NULL;
-		say(g, "%s pod %s: warm", f->pod == NULL ? "created" :
+		say(g->fd, "%s pod %s: warm", f->pod == NULL ? "created" :
 		    "completed", warm_name(f->warm));
 	}
 	f->warm = NULL;
@@ -406,7 +329,7 @@ gc_run(struct env *env, const char *namespace, int fd, struct error *err)
 			fill(&g);
 			trim(&g);
 		}
-		say(&g, "%zu pods seen, %zu objects deleted, %zu warm pods "
+		say(g.fd, "%zu pods seen, %zu objects deleted, %zu warm pods "
 		    "created", n, g.deleted, g.made);
 		r = g.failed ? 2 : 0;
 	}

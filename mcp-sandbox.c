@@ -17,10 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alive.h"
+#include "ask.h"
 #include "audit.h"
 #include "auth.h"
 #include "buf.h"
+#include "completion.h"
 #include "config.h"
+#include "doctor.h"
 #include "dotenv.h"
 #include "env.h"
 #include "error.h"
@@ -30,6 +34,7 @@
 #include "hosting.h"
 #include "job.h"
 #include "jobcache.h"
+#include "jsonw.h"
 #include "k8s.h"
 #include "kubeconfig.h"
 #include "budget.h"
@@ -97,6 +102,17 @@ static const struct {
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
+struct server;
+
+/* What else it does than serve MCP. */
+struct command {
+	const char *name;
+	/* With the cluster at hand, confined; or NULL ... */
+	int (*run)(struct server *, struct error *);
+	/* ... without either. */
+	int (*print)(const struct server *, struct error *);
+};
+
 /* Everything a process has, in the order it is made. */
 struct server {
 	struct config config;
@@ -105,12 +121,13 @@ struct server {
 	struct kubeconfig kc;
 	struct env env;
 	const struct tool *tools[NTOOLS + 1];
-	bool collect;			/* the command is gc */
+	const struct command *command;	/* NULL: serve MCP */
 	unsigned families;		/* FAMILY_*, of the tools */
 	char instructions[2048];
 	unsigned char key[32];
 	struct hosting host;
 	struct peer peer;
+	struct sandbox_state confined;
 	int signals, out;
 };
 
@@ -120,9 +137,10 @@ help(void)
 	struct buf b;
 
 	buf_init(&b, 64 * 1024);
-	buf_puts(&b, "usage: mcp-sandbox [options] [gc | serve]\n"
-	    "Serve MCP on standard input and output; gc: delete what is over, "
-	    "fill the pool.\n\n");
+	buf_puts(&b, "usage: mcp-sandbox [options] "
+	    "[check|gc|ls|serve|tools|completion SHELL]\n"
+	    "Serve MCP on standard input and output; check: can it work here?\n"
+	    "\n");
 	config_help(&b);
 	buf_puts(&b, "\nmcp-sandbox(1) has the rest, with defaults that are mostly "
 	    "right.\n");
@@ -294,7 +312,7 @@ cluster_open(struct server *s, struct error *err)
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
 		return -1;
 	if ((e->links = links_open(e, err)) == NULL ||
-	    ((s->families & FAMILY_BASH || s->collect) &&
+	    ((s->families & FAMILY_BASH || s->command != NULL) &&
 	    (e->sessions = sessions_open(e, err)) == NULL) ||
 	    (s->families & FAMILY_JOBS && jobcache_check(e, err) == -1))
 		return -1;
@@ -386,15 +404,15 @@ confine(struct server *s, struct error *err)
 	const char *paths[3];
 	struct sandbox box = { .read_paths = paths,
 	    .debug = s->config.debug_sandbox };
-	struct sandbox_state state;
 
 	(void)token_folders(s, folders, paths);
-	if (sandbox_enter(&box, &state, err) == -1)
+	if (sandbox_enter(&box, &s->confined, err) == -1)
 		return -1;
 	if (s->config.verbose)
 		log_line(&s->log, LOG_NOTE, "session %s, cluster of %s, "
 		    "seccomp %s, Landlock %d", s->env.session, s->kc.source,
-		    state.seccomp ? "on" : "off", state.landlock_abi);
+		    s->confined.seccomp ? "on" : "off",
+		    s->confined.landlock_abi);
 	return 0;
 }
 
@@ -482,20 +500,99 @@ told(const struct config *c)
 	return c->help || c->limits || c->version;
 }
 
-/* gc has no client to be cleaned up for: a signal simply ends it. */
 static int
-command(struct server *s, struct error *err)
+doctor(struct server *s, struct error *err)
 {
+	int r;
+
+	(void)err;
+	say(1, "ok    %-14s seccomp, no_new_privs%s%.0d", "confinement",
+	    s->confined.landlock_abi > 0 ? ", Landlock of version " :
+	    "; this kernel has no Landlock", s->confined.landlock_abi);
+	r = doctor_run(&s->env, &s->kc, s->families, 1);
+	server_close(s);
+	return r;
+}
+
+static int
+alive(struct server *s, struct error *err)
+{
+	int r = alive_run(&s->env, s->families, 1, err);
+
+	server_close(s);
+	return r;
+}
+
+static int
+tools_print(const struct server *s, struct error *err)
+{
+	struct jsonw w;
+	struct buf b;
+	bool ok;
+
+	buf_init(&b, LIMIT_REPLY);
+	jsonw_init(&w, &b);
+	jsonw_object(&w, NULL);
+	tools_list(&w, s->tools);
+	jsonw_end(&w);
+	ok = buf_ok(&b);
+	if (ok)
+		puts(b.data);
+	buf_free(&b);
+	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+}
+
+static int completion(const struct server *s, struct error *err);
+
+static const struct command commands[] = {
+	{ "check", doctor, NULL }, { "completion", NULL, completion },
+	{ "gc", collect, NULL }, { "ls", alive, NULL },
+	{ "serve", NULL, NULL }, { "tools", NULL, tools_print },
+};
+
+enum { NCOMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static int
+completion(const struct server *s, struct error *err)
+{
+	const char *names[NCOMMANDS + 1] = { NULL };
+	struct buf b;
+	int r;
+
+	for (size_t i = 0; i < NCOMMANDS; i++)
+		names[i] = commands[i].name;
+	if (s->config.operand == NULL)
+		return error_set(err, ERR_CONFIG, "completion: of which shell? "
+		    "bash, zsh or fish");
+	buf_init(&b, 1 << 20);
+	r = completion_write(&b, s->config.operand, names, err);
+	if (r == 0 && buf_ok(&b))
+		fputs(b.data, stdout);
+	buf_free(&b);
+	return r;
+}
+
+/* These have no client to be cleaned up for: a signal simply ends them. */
+static int
+command_find(struct server *s, struct error *err)
+{
+	const char *name = s->config.command;
+	const struct command *c = commands;
 	sigset_t none;
 
-	if (s->config.command == NULL)
+	if (name == NULL)
 		return 0;
-	if (strcmp(s->config.command, "serve") == 0)
-		return 0;
-	if (strcmp(s->config.command, "gc") != 0)
+	while (c < commands + NCOMMANDS && strcmp(c->name, name) != 0)
+		c++;
+	if (c == commands + NCOMMANDS)
 		return error_set(err, ERR_CONFIG, "there is no command "
-		    "'%.60s'; try --help", s->config.command);
-	s->collect = true;
+		    "'%.60s'; try --help", name);
+	if (s->config.operand != NULL && c->print != completion)
+		return error_set(err, ERR_CONFIG, "unexpected argument %.60s",
+		    s->config.operand);
+	if (c->run == NULL && c->print == NULL)
+		return 0;
+	s->command = c;
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -530,7 +627,7 @@ main(int argc, char *argv[])
 		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
 	if (told(&s.config))
 		return 0;
-	if (command(&s, &error) == -1)
+	if (command_find(&s, &error) == -1)
 		return fail(&s, EXIT_USAGE, &error);
 	config_warn(&s.log, environ);
 	config_warn(&s.log, s.dotenv);
@@ -538,6 +635,9 @@ main(int argc, char *argv[])
 	    (s.families & FAMILY_JOBS &&
 	    job_settings_check(&s.config.job, &error) == -1))
 		return fail(&s, EXIT_CONFIG, &error);
+	if (s.command != NULL && s.command->print != NULL)
+		return s.command->print(&s, &error) == 0 ? 0 :
+		    fail(&s, EXIT_USAGE, &error);
 	/* 5. Files, keys and the cluster's address, into memory. */
 	s.host.out = s.out = front_unblocked(1);
 	if (credentials_open(&s, &error) == -1)
@@ -551,7 +651,7 @@ main(int argc, char *argv[])
 		return r;
 	}
 	/* Past this, each connection is in a process of its own. */
-	if (s.host.mode == HOSTING_SERVE && !s.collect) {
+	if (s.host.mode == HOSTING_SERVE && s.command == NULL) {
 		alarm(0);
 		if ((r = listen_and_serve(&s, &error)) == -1)
 			return fail(&s, EXIT_OS, &error);
@@ -571,8 +671,10 @@ main(int argc, char *argv[])
 	if (confine(&s, &error) == -1)
 		return fail(&s, EXIT_OS, &error);
 	/* 7. Only now the first byte of the client's is read. */
-	r = s.collect ? collect(&s, &error) : serve(&s, &error);
+	r = s.command != NULL ? s.command->run(&s, &error) :
+	    serve(&s, &error);
 	if (r == -1)
-		return fail(&s, s.collect ? EXIT_CLUSTER : EXIT_OS, &error);
+		return fail(&s, s.command != NULL ? EXIT_CLUSTER : EXIT_OS,
+		    &error);
 	return r;
 }

@@ -8,17 +8,19 @@ layers='error buf base64 digest utf8 log mono budget address token duration
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire
-event loop web webset config kubeconfig kubeload k8s k8sfail watch
+event loop web webset config completion kubeconfig kubeload k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway
 	manifest claim blocker env turn procs spool shell task files job
 	job-image job-write job-state job-result agent-job agent-jobrun
 	agent-jobout
 call tools tools-sandbox handle link run fileop fileop-back
 	fileop-script fileop-rest tool-life tools-bash deliver podwait
-	errand warm setup session lease gc tool-sandbox tool-create
-	tool-execute tool-resources tool-files tool-bash tool-bash-output
+	errand warm setup session lease ask alive doctor gc
+	tool-sandbox tool-create tool-execute tool-resources tool-files
+	tool-bash tool-bash-output
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
-	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist serve api api-files
+	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist
+	serve api api-files
 guard tls httpd auth stats mcp audit result front front-http listener
 sandbox hosting mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1

@@ -385,10 +385,67 @@ mark(struct config *c, const struct setting *row)
 		c->families |= FAMILY_SANDBOX;
 }
 
-/* Where settings come from, the first beats the next. */
+/* Where settings come from, the first beats the next; then the files. */
 struct sources {
 	char *const *list[4];
+	struct filed {
+		const char *path, *value;	/* NULL: not set there */
+		unsigned line;
+	} filed[NROWS];
 };
+
+static const struct setting *find_flag(const char *name, size_t len);
+
+/* Without the blanks around it, and with an end. */
+static char *
+trim(char *from, char *end)
+{
+	from += strspn(from, " \t\r");
+	while (end > from && strchr(" \t\r", end[-1]) != NULL)
+		end--;
+	*end = '\0';
+	return from;
+}
+
+static int
+from_file(const struct config_text *t, struct filed filed[NROWS],
+    struct error *err)
+{
+	const struct setting *row;
+	char *line = t->text, *next, *eq;
+	unsigned n = 1;
+
+	for (; line != NULL; line = next, n++) {
+		if ((next = strchr(line, '\n')) != NULL)
+			*next++ = '\0';
+		line = trim(line, line + strlen(line));
+		if (*line == '\0' || *line == '#')
+			continue;
+		if ((eq = strchr(line, '=')) == NULL)
+			return error_set(err, ERR_CONFIG, "%.300s:%u: not "
+			    "\"name = value\"", t->path, n);
+		line = trim(line, eq);
+		row = find_flag(line, strlen(line));
+		if (row == NULL || row->env[0] == NULL)
+			return error_set(err, ERR_CONFIG, "%.300s:%u: there "
+			    "is no setting '%.60s'; mcp-sandbox(1) has them "
+			    "all", t->path, n, line);
+		filed[row - rows] = (struct filed){ t->path,
+		    trim(eq + 1, eq + 1 + strlen(eq + 1)), n };
+	}
+	return 0;
+}
+
+static int
+set_filed(struct config *c, const struct setting *row, const struct filed *f,
+    struct error *err)
+{
+	char from[400];
+
+	(void)snprintf(from, sizeof(from), "%.300s:%u: %s", f->path, f->line,
+	    row->flag);
+	return set(c, row, from, f->value, err);
+}
 
 static int
 from_sources(struct config *c, const struct sources *from, struct error *err)
@@ -413,6 +470,9 @@ from_sources(struct config *c, const struct sources *from, struct error *err)
 				    err) == -1)
 					return -1;
 			}
+		if (v == NULL && (v = from->filed[i].value) != NULL &&
+		    set_filed(c, row, &from->filed[i], err) == -1)
+			return -1;
 		if (v != NULL)
 			mark(c, row);
 	}
@@ -647,8 +707,8 @@ from_argv(struct config *c, int argc, char *const argv[], struct error *err)
 
 int
 config_load(struct config *c, int argc, char *const argv[],
-    char *const environ[], char *const dotenv[], bool *usage,
-    struct error *err)
+    char *const environ[], char *const dotenv[],
+    const struct config_text *texts, size_t n, bool *usage, struct error *err)
 {
 	struct sources from;
 
@@ -658,7 +718,10 @@ config_load(struct config *c, int argc, char *const argv[],
 	    from_object(dotenv, &c->owned[1], err) == -1)
 		return -1;
 	from = (struct sources){ { environ, c->owned[0], dotenv,
-	    c->owned[1] } };
+	    c->owned[1] }, { { NULL, NULL, 0 } } };
+	for (size_t i = 0; i < n; i++)
+		if (from_file(&texts[i], from.filed, err) == -1)
+			return -1;
 	if (from_sources(c, &from, err) == -1)
 		return -1;
 	*usage = true;

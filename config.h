@@ -3,7 +3,7 @@
  * config - the settings, in one table: flag, environment, range, default.
  *
  * A flag beats the environment, which beats the .env file, which beats the
- * default. K8S_SANDBOX_CONNECTION may hold the nested settings as one JSON
+ * files of settings, which beat the default. K8S_SANDBOX_CONNECTION may hold the nested settings as one JSON
  * object; each of them by its own name beats its member there. Names count
  * without regard to case. A bad value stops the start with the setting's name
  * and what is allowed. --help comes from the table, and a test holds the man
@@ -95,12 +95,23 @@ struct config {
 };
 
 /*
- * argv as main() has it; environ and dotenv (or NULL) as "NAME=value" strings.
- * The result borrows from all three, until config_free(). -1: err says what is
- * wrong; *usage is set when it was argv.
+ * A file of settings: "name = value" lines, the name that of a flag without
+ * its dashes, blank lines and such that begin with # left out. Its text is cut
+ * up in place.
+ */
+struct config_text {
+	const char *path;	/* for errors */
+	char *text;
+};
+
+/*
+ * argv as main() has it; environ and dotenv (or NULL) as "NAME=value" strings;
+ * n texts, of which the last counts. The result borrows from them all, until
+ * config_free(). -1: err says what is wrong; *usage is set when it was argv.
  */
 int config_load(struct config *c, int argc, char *const argv[],
-    char *const environ[], char *const dotenv[], bool *usage,
+    char *const environ[], char *const dotenv[],
+    const struct config_text *texts, size_t n, bool *usage,
     struct error *err);
 void config_free(struct config *c);
 /* Warn of K8S_SANDBOX_* names that nobody reads. */

@@ -23,6 +23,7 @@
 #include "auth.h"
 #include "buf.h"
 #include "completion.h"
+#include "conffile.h"
 #include "config.h"
 #include "doctor.h"
 #include "dotenv.h"
@@ -117,6 +118,7 @@ struct command {
 struct server {
 	struct config config;
 	char **dotenv;
+	struct conffiles files;
 	struct log log;
 	struct kubeconfig kc;
 	struct env env;
@@ -428,6 +430,7 @@ server_close(struct server *s)
 	kubeconfig_free(&s->kc);
 	config_free(&s->config);
 	dotenv_free(s->dotenv);
+	conffiles_close(&s->files);
 }
 
 static int
@@ -620,10 +623,11 @@ main(int argc, char *argv[])
 	/* 3. Set-up reads files and may ask a name server: not for ever. */
 	alarm(LIMIT_SETUP_MS / 1000);
 	/* 4. What is wanted. */
-	if (dotenv_open(&s, &error) == -1)
+	if (dotenv_open(&s, &error) == -1 ||
+	    conffiles_open(&s.files, &error) == -1)
 		return fail(&s, EXIT_CONFIG, &error);
-	if (config_load(&s.config, argc, argv, environ, s.dotenv, &usage,
-	    &error) == -1)
+	if (config_load(&s.config, argc, argv, environ, s.dotenv,
+	    s.files.text, s.files.n, &usage, &error) == -1)
 		return fail(&s, usage ? EXIT_USAGE : EXIT_CONFIG, &error);
 	if (told(&s.config))
 		return 0;

@@ -17,10 +17,10 @@ META = "io.modelcontextprotocol/"
 
 
 def clean_environment(**more):
-    """None of the caller's settings leak into a test."""
+    """None of the caller's or the machine's settings leak into a test."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("K8S_", "MCP_", "KUBE", "CLUSTER"))}
-    return {**env, **more}
+    return {**env, "MCP_SANDBOX_CONFIG": "", **more}
 
 
 class Program:

@@ -28,7 +28,7 @@ load(struct config *c, const char *line, bool *usage, struct error *err)
 		else
 			argv[argc++] = w;
 	argv[argc] = env[envc] = file[filec] = NULL;
-	return config_load(c, argc, argv, env, file, usage, err);
+	return config_load(c, argc, argv, env, file, NULL, 0, usage, err);
 }
 
 static const struct {
@@ -115,7 +115,7 @@ static const struct {
 	{ "-x", "-x", "unknown option", true },
 	{ "--rest-port=99999999999999999999", "--rest-port", "1 to 65535",
 	    true },
-	{ "one two", "two", "unexpected", true },
+	{ "one two three", "three", "unexpected", true },
 	{ "--connection gateway", "GATEWAY_NAME", "--gateway-name", false },
 	{ "--connection direct", "API_URL", "--api-url", false },
 	{ "$K8S_SANDBOX_CONNECTION__TYPE=sandboxd-in-cluster",
@@ -210,12 +210,59 @@ START_TEST(help_fits_a_screen)
 }
 END_TEST
 
+/* A file's text, and what comes of it. */
+static const struct {
+	const char *text, *env, *says;	/* NULL: the context is "one" */
+} files[] = {
+	{ "context = one", NULL, NULL },
+	{ "# all of it\n\n  context=one  \r\n#context = two", NULL, NULL },
+	{ "context = two\ncontext = one\n", NULL, NULL },
+	{ "context = two", "MCP_SANDBOX_CONTEXT=one", NULL },
+	{ "context = one\nverbose = true", NULL, NULL },
+	{ "context", NULL, "file:1: not \"name = value\"" },
+	{ "\n\nbelow = 1", NULL, "file:3: there is no setting 'below'" },
+	{ "= 1", NULL, "file:1: there is no setting ''" },
+	{ "help = true", NULL, "file:1: there is no setting 'help'" },
+	{ "context = one\nrest-port = 0", NULL, "file:2: rest-port" },
+	{ "verbose = perhaps", NULL, "file:1: verbose" },
+};
+
+START_TEST(a_file_is_read_line_by_line)
+{
+	char self[] = "mcp-sandbox", env[128] = "", text[256];
+	char *argv[] = { self, NULL }, *environ[] = { env, NULL };
+	const struct config_text t = { "file", text };
+	struct config c;
+	struct error err = { ERR_NONE, "" };
+	bool usage;
+	int r;
+
+	(void)snprintf(text, sizeof(text), "%s", files[_i].text);
+	if (files[_i].env != NULL)
+		(void)snprintf(env, sizeof(env), "%s", files[_i].env);
+	r = config_load(&c, 1, argv, environ, NULL, &t, 1, &usage, &err);
+	if (files[_i].says == NULL) {
+		ck_assert_msg(r == 0, "%s", err.text);
+		ck_assert_str_eq(c.context, "one");
+	} else {
+		ck_assert_int_eq(r, -1);
+		ck_assert_int_eq(err.code, ERR_CONFIG);
+		ck_assert_msg(strstr(err.text, files[_i].says) != NULL, "%s",
+		    err.text);
+		ck_assert(!usage);
+	}
+	config_free(&c);
+}
+END_TEST
+
 int
 main(void)
 {
 	Suite *s = suite_create("config");
 	TCase *t = tcase_create("config");
 
+	tcase_add_loop_test(t, a_file_is_read_line_by_line, 0,
+	    sizeof(files) / sizeof(files[0]));
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, a_flag_beats_the_environment_beats_the_default,
 	    0, sizeof(good) / sizeof(good[0]));

@@ -60,6 +60,38 @@ def test_the_version_is_that_of_the_file():
     assert once("-V").stdout == done.stdout and done.returncode == 0
 
 
+# Files of settings
+
+def test_a_file_sets_what_nothing_else_does(tmp_path, standin):
+    own = tmp_path / "mcp-sandbox"
+    own.mkdir()
+    (own / "config").write_text(
+        f"# ours\nkubeconfig = {standin.kubeconfig}\ntools=bash\n")
+    env = clean_environment(XDG_CONFIG_HOME=str(tmp_path))
+    del env["MCP_SANDBOX_CONFIG"]
+
+    def names(*args, **more):
+        done = subprocess.run([BINARY, *args, "tools"], env={**env, **more},
+                              capture_output=True, check=True, timeout=30)
+        return [t["name"] for t in json.loads(done.stdout)["tools"]]
+    assert names() == ["bash", "bash_output"]
+    assert names("--tools", "stat_file") == ["stat_file"]
+    assert names(MCP_SANDBOX_TOOLS="list_files") == ["list_files"]
+    other = tmp_path / "other"
+    other.write_text("tools = move_file")
+    assert names(MCP_SANDBOX_CONFIG=str(other)) == ["move_file"]
+    assert len(names(MCP_SANDBOX_CONFIG="")) > 2
+
+
+def test_a_file_that_is_wrong_is_named_with_its_line(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("verbose = true\nno-such = 1\n")
+    refused(once(MCP_SANDBOX_CONFIG=str(path)), 78, f"{path}:2:", "no-such")
+    refused(once(MCP_SANDBOX_CONFIG=str(tmp_path / "none")), 78, "none")
+    path.write_bytes(b"tools = bash\0\n")
+    refused(once(MCP_SANDBOX_CONFIG=str(path)), 78, str(path))
+
+
 # Settings
 
 @pytest.mark.parametrize("args, word", [

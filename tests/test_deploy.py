@@ -272,3 +272,14 @@ def test_what_is_set_exists():
             with open(os.path.join(folder, name), encoding="utf-8") as f:
                 used = set(re.findall(r"\b(?:MCP|K8S)_[A-Z0-9_]+", f.read()))
             assert used <= known, (name, used - known)
+
+
+def test_the_image_is_of_this_version():
+    with open(os.path.join(ROOT, "VERSION"), encoding="ascii") as f:
+        ours = "localhost/mcp-sandbox:" + f.read().strip()
+    specs = [d["spec"]["template"] for d in manifests()
+             if d["kind"] == "Deployment"]
+    specs += [d["spec"]["jobTemplate"]["spec"]["template"]
+              for d in manifests() if d["kind"] == "CronJob"]
+    assert [c["image"] for s in specs for c in s["spec"]["containers"]] == \
+        [ours, ours]

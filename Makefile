@@ -119,10 +119,15 @@ $(PROGS): $(B)/%: $(B)/%.o $(LIBS)
 	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) \
 	    $(filter %.o,$^) $(filter %.a,$^) $(END)
 
+# --- agents for the pods ------------------------------------------------------
+
+include tools/agent.mk
+include tools/image.mk
+
 # The server carries the agents that are there: those of "make agents", else
 # the one of this machine. agents.o of the archive, for the tests, has none.
 carry	= $(or $(wildcard build/agent/mcp-sandbox-agent-$1), \
-	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),$(B)/mcp-sandbox-agent-$1))
+	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),build/agent/mcp-sandbox-agent-$1))
 CARRY_AMD64 := $(strip $(call carry,amd64))
 CARRY_ARM64 := $(strip $(call carry,arm64))
 $(B)/mcp-sandbox: $(B)/carried.o
@@ -130,23 +135,15 @@ $(B)/carried.o: agents.c $(CARRY_AMD64) $(CARRY_ARM64) Makefile
 	@echo "  CC    $< $(CARRY_AMD64) $(CARRY_ARM64)"
 	@$(TCC) $(FLAGS) $(CARRY_AMD64:%=-DAGENT_AMD64='"%"') \
 	    $(CARRY_ARM64:%=-DAGENT_ARM64='"%"') -c -o $@ $<
-$(B)/mcp-sandbox-agent-$(ARCH): $(B)/mcp-sandbox-agent
-	@strip -o $@.new $<
-	@mv $@.new $@
 
 ifeq ($(LIBC),musl)
-$(MAINS:%.c=%): %: $(B)/%
+mcp-sandbox: $(B)/mcp-sandbox
+mcp-sandbox-agent: $(if $(filter $(ARCH),$(AGENTS)), \
+    build/agent/mcp-sandbox-agent-$(ARCH),$(B)/mcp-sandbox-agent)
+$(MAINS:%.c=%):
 	@strip -o $@.new $<
 	@mv $@.new $@
 endif
-
-# --- agents for the pods ------------------------------------------------------
-
-include tools/agent.mk
-include tools/image.mk
-
-# It is carried by the server and sent to pods: no page is wasted.
-$(B)/mcp-sandbox-agent: LINK += -Wl,-z,noseparate-code
 
 # --- tests -------------------------------------------------------------------
 

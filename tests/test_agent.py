@@ -682,7 +682,7 @@ def test_is_small(agent):
     with open(f"/proc/{agent.process.pid}/status") as f:
         rss = re.search(r"RssAnon:\s+(\d+) kB", f.read())
     assert int(rss[1]) <= 1024
-    assert os.path.getsize(BINARY) <= 160 << 10
+    assert os.path.getsize(BINARY) <= 150 << 10
 
 
 # --- files -------------------------------------------------------------------

@@ -3,8 +3,7 @@
 #ifndef FILEOP_BACK_H
 #define FILEOP_BACK_H
 
-#include <mbedtls/sha256.h>
-
+#include "digest.h"
 #include "error.h"
 #include "fileop.h"
 #include "listing.h"
@@ -52,7 +51,7 @@ struct fileop {
 	struct buf text;		/* what a script or an error says */
 	struct buf complaint;		/* on a script's stderr */
 	struct listing list;
-	mbedtls_sha256_context digest;
+	struct digest digest;
 	struct fileop_result result;
 };
 

@@ -275,8 +275,7 @@ data(struct fileop *f, const struct event *ev, struct error *err)
 	if (!f->answered && look(f, ev->status, err) == -1)
 		return -1;
 	if (f->step == STEP_DIGEST) {
-		(void)mbedtls_sha256_update(&f->digest, (const unsigned char *)
-		    ev->data, ev->len);
+		digest_put(&f->digest, ev->data, ev->len);
 	} else if (ev->status < 200 || ev->status > 299 ||
 	    f->req.verb == FILEOP_EXISTS || f->req.verb == FILEOP_STAT) {
 		n = buf_room(&f->text);
@@ -344,14 +343,10 @@ static int
 stat_end(struct fileop *f, struct error *err)
 {
 	struct json_doc *doc;
-	unsigned char sum[32];
 	long mode = 0;
 
 	if (f->step == STEP_DIGEST) {
-		(void)mbedtls_sha256_finish(&f->digest, sum);
-		for (size_t i = 0; i < sizeof(sum); i++)
-			(void)snprintf(f->result.sha256 + 2 * i, 3, "%02x",
-			    sum[i]);
+		digest_end(&f->digest, f->result.sha256);
 		return 0;
 	}
 	doc = json_parse_lax(f->text.data != NULL ? f->text.data : "",
@@ -455,8 +450,7 @@ digest(struct fileop *f)
 	    !f->req.all || strcmp(f->result.type, "file") != 0)
 		return false;
 	f->step = STEP_DIGEST;
-	mbedtls_sha256_init(&f->digest);
-	(void)mbedtls_sha256_starts(&f->digest, 0);
+	digest_begin(&f->digest);
 	fileop_rest(f);
 	return true;
 }

@@ -40,38 +40,43 @@ static const char script_read[] = BEGIN
 	"{ dd bs=1 count=0 skip=$MCP_OFFSET 2>/dev/null\n"
 	"head -c $MCP_LENGTH; } <&3\n";
 
+/* Is $1 what was sent? $v: by what that is known. No script forks more. */
+#define COMPARE								\
+	"same() { v=sha256; if x=$(sha256sum <\"$1\" 2>/dev/null); then\n" \
+	"[ \"${x%% *}\" != $MCP_SHA256 ] || return 0; b=107\n"		\
+	"else v=size b=0; fi; size \"$1\"; [ $s = $n ] || b=106\n"	\
+	"[ $b = 0 ]; }\n"
+
 /*
  * A link is written through. What is there keeps its mode, and where bytes
  * are added to it, an append that fails is taken back.
  */
-static const char script_write[] = BEGIN
-	"n=$MCP_LENGTH o=$MCP_OFFSET t=./$MCP_PART\n"
+static const char script_write[] = BEGIN COMPARE
+	"n=$MCP_LENGTH o=$MCP_OFFSET t=./$MCP_PART e=0\n"
 	"bad() { rm -f -- \"$t\" \"./$MCP_PART\"; exit $1; }\n"
 	"trap 'bad 1' HUP INT TERM; [ -d \"$p\" ] && bad 102\n"
 	"[ -h \"$p\" ] && { p=$(readlink -f -- \"$p\"; echo .); p=${p%??}; }\n"
 	"d=${p%/*}; [ -d \"${d:=/}\" ] || mkdir -p -- \"$d\" || bad 1\n"
-	"t=$d/$MCP_PART; if [ -n \"$MCP_SENT\" ]; then\n"
-	"[ \"./$MCP_PART\" -ef \"$t\" ] ||\n"
-	"mv -f -- \"./$MCP_PART\" \"$t\" || bad 1\n"
-	"else cat >\"$t\" || bad 108; fi\n"
-	"size \"$t\"; [ $s = $n ] || bad 106; v=size\n"
-	"if x=$(sha256sum <\"$t\" 2>/dev/null); then v=sha256\n"
-	"[ \"${x%% *}\" = $MCP_SHA256 ] || bad 107; fi\n"
-	"if [ $o = -2 ]; then\n"
-	"m=$(stat -c %a -- \"$p\" 2>/dev/null) && chmod $m \"$t\"\n"
-	"mv -f -- \"$t\" \"$p\" || bad 1\n"
-	"else [ -e \"$p\" ] || : >\"$p\" || bad 1; size \"$p\"; e=$s\n"
+	"if [ -z \"$MCP_SENT\" ]; then\n"
+	"t=$d/$MCP_PART; cat >\"$t\" || bad 108\n"
+	"elif [ $o = -2 ] && ! [ . -ef \"$d\" ]; then\n"
+	"t=$d/$MCP_PART; mv -f -- \"./$MCP_PART\" \"$t\" || bad 1; fi\n"
+	"same \"$t\" || bad $b\n"
+	"if [ $o = -2 ]; then [ ! -e \"$p\" ] ||\n"
+	"{ m=$(stat -c %a -- \"$p\" 2>/dev/null) && chmod $m \"$t\"; }\n"
+	"mv -f -- \"$t\" \"$p\" || bad 1; e=$n\n"
+	"else [ ! -e \"$p\" ] || { size \"$p\"; e=$s; }\n"
 	"[ $o = -1 ] && o=$e; [ $o -le $e ] || { echo $e >&2; bad 105; }\n"
-	"{ dd bs=1 count=0 seek=$o conv=notrunc 2>/dev/null\n"
-	"cat -- \"$t\"; } 1<>\"$p\" || { [ $o -lt $e ] ||\n"
+	"if [ $o = $e ]; then cat -- \"$t\" >>\"$p\"\n"
+	"else { dd bs=1 count=0 seek=$o conv=notrunc 2>/dev/null\n"
+	"cat -- \"$t\"; } 1<>\"$p\"; fi || { [ $o -lt $e ] ||\n"
 	"dd bs=1 count=0 seek=$e of=\"$p\" 2>/dev/null; bad 108; }\n"
-	"rm -f -- \"$t\"; fi; size \"$p\"; echo $v $s\n";
+	"rm -f -- \"$t\"; [ $((o+n)) -lt $e ] || e=$((o+n)); fi\n"
+	"echo $v $e\n";
 
 /* What sandboxd has written already. */
-static const char script_check[] = BEGIN
-	"size \"$p\"; [ $s = $MCP_LENGTH ] || exit 106; v=size\n"
-	"if x=$(sha256sum <\"$p\" 2>/dev/null); then v=sha256\n"
-	"[ \"${x%% *}\" = $MCP_SHA256 ] || exit 107; fi; echo $v $s\n";
+static const char script_check[] = BEGIN COMPARE
+	"n=$MCP_LENGTH; same \"$p\" || exit $b; echo $v $n\n";
 
 /* Broken links are left out, as the runtimes do. */
 static const char script_list[] = BEGIN
@@ -316,6 +321,7 @@ fileop_script(struct fileop *f)
 	bool sent = f->step == STEP_PART, given = f->req.verb == FILEOP_WRITE;
 	struct run_req req = { .namespace = f->req.namespace,
 	    .sandbox = f->req.sandbox, .address = f->req.address, .env = vars,
+	    .own = true,
 	    .command = f->step == STEP_REST &&
 	    f->req.verb == FILEOP_WRITE ? script_check :
 	    scripts[f->req.verb], .timeout_ms = fileop_left_ms(f) };

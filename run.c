@@ -153,6 +153,17 @@ static const char legacy_wrapper[] = SCAN
 	"[ $e = cat ] || wait $x $y\n"
 	"off $w; exit $r\n";
 
+/*
+ * For a script of ours, which ends when its input does: mark, bytes of input,
+ * script, NAME=value ...
+ */
+static const char own_wrapper[] =
+	"m=$1 i=$2 c=$3; shift 3; for v; do export \"$v\"; done\n"
+	"export MCP_SANDBOX_RUN=$m\n"
+	"if [ $i = 0 ]; then /bin/sh -c \"$c\"\n"
+	"else head -c $i | /bin/sh -c \"$c\"; fi; r=$?\n"
+	"printf %s $m; printf %s $m >&2; exit $r\n";
+
 enum run_state {
 	RUN_FIND,		/* for the way into the pod */
 	RUN_OPEN,		/* for the command's end */
@@ -180,6 +191,7 @@ struct run {
 	struct loop_timer *timer;
 	struct error why;		/* why it is being ended */
 	struct buf told;		/* what the killer printed */
+	bool own;			/* the command is a script of ours */
 	bool begun, main_over, quick;
 	bool marked;			/* the mark closes its streams */
 	bool *closed;			/* set when its owner closes it */
@@ -385,7 +397,8 @@ end_it(struct run *r, enum error_code code, const char *text)
 		fail_later(r, &r->why);
 		return;
 	}
-	if (r->link->runtime == RUNTIME_LEGACY && !r->env->config->shell) {
+	if (r->link->runtime == RUNTIME_LEGACY && !r->own &&
+	    !r->env->config->shell) {
 		error_set(&r->why, code, "%s: without a shell around it "
 		    "(MCP_SANDBOX_SHELL) it can't be ended, and may still "
 		    "run", text);
@@ -596,16 +609,21 @@ start_wrapped(struct run *r, size_t vars, struct error *err)
 	char seconds[24], bytes[24];
 	struct sandboxd_start s = { .argv = argv, .input = r->input,
 	    .input_len = r->input_len };
+	size_t n = 5;
 
 	(void)snprintf(seconds, sizeof(seconds), "%ld",
 	    r->timeout_ms / 1000 + WATCHDOG_S);
 	(void)snprintf(bytes, sizeof(bytes), "%zu", r->input_len);
-	argv[5] = seconds;
-	argv[6] = r->cwd != NULL ? r->cwd : "";
-	argv[7] = bytes;
-	argv[8] = r->command;
+	if (r->own) {
+		argv[2] = own_wrapper;
+	} else {
+		argv[n++] = seconds;
+		argv[n++] = r->cwd != NULL ? r->cwd : "";
+	}
+	argv[n++] = bytes;
+	argv[n++] = r->command;
 	for (size_t i = 0; i < vars; i++)
-		argv[9 + i] = r->vars[i];
+		argv[n++] = r->vars[i];
 	r->marked = true;
 	return program_start(r, &r->main, &s, on_main, err);
 }
@@ -645,7 +663,7 @@ start_legacy(struct run *r, size_t vars, struct error *err)
 
 	r->begun = true;
 	r->asked = mono_ms();
-	if (!r->env->config->shell) {
+	if (!r->own && !r->env->config->shell) {
 		if (r->cwd != NULL || vars > 0 || r->input_len > 0)
 			return error_set(err, ERR_INPUT, "cwd, env and stdin "
 			    "need a shell around the command, which "
@@ -756,6 +774,7 @@ copy(struct run *r, const struct run_req *req)
 	while (req->env != NULL && req->env[n] != NULL && n < LIMIT_ENV)
 		n++;
 	r->timeout_ms = req->timeout_ms;
+	r->own = req->own;
 	r->command = strdup(req->command);
 	if (req->cwd != NULL && (r->cwd = strdup(req->cwd)) == NULL)
 		return -1;

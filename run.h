@@ -29,6 +29,9 @@ struct run_req {
 	size_t input_len;
 	const char *const *env;		/* "NAME=value", NULL at the end */
 	long timeout_ms;
+	/* A script of ours: it leaves nothing running, and needs its shell
+	 * where the user's command has none. */
+	bool own;
 };
 
 /*

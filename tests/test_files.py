@@ -436,6 +436,20 @@ def test_without_a_shell_the_size_has_to_do(standin, start):
         assert get(box, "f") == b""
 
 
+def test_files_need_our_shell_where_the_user_has_none(standin, start):
+    """MCP_SANDBOX_SHELL is about the user's commands."""
+    standin.pool(runtime="legacy")
+    box = Box(standin, start("--connection", "tunnel",
+                             env={"MCP_SANDBOX_SHELL": "false"}))
+    put(box, "f", ALL)
+    put(box, "f", b"more", offset=-1)
+    assert get(box, "f") == ALL + b"more"
+    assert success(box.tool("stat_file", path="f"))["size"] == 260
+    success(box.tool("move_file", path="f", to="g"))
+    success(box.tool("delete_file", path="g"))
+    assert not exists(box, "g")
+
+
 def test_the_claim_is_the_only_request_after_the_first(box):
     """agent-sandbox 8: one GET of the claim per call."""
     put(box, "f", b"x")

@@ -7,6 +7,7 @@
 #include "job-config.h"
 #include "job.h"
 #include "jsonw.h"
+#include "manifest.h"
 
 enum { GROUP = 1000, TEXT_MAX = 1 << 20 };
 
@@ -74,29 +75,8 @@ static void
 hardened(struct jsonw *w, long uid)
 {
 	jsonw_object(w, "securityContext");
-	jsonw_object(w, "capabilities");
-	jsonw_array(w, "drop");
-	jsonw_str(w, NULL, "ALL");
-	jsonw_end(w);
-	jsonw_end(w);
-	jsonw_bool(w, "allowPrivilegeEscalation", false);
-	jsonw_bool(w, "runAsNonRoot", true);
-	if (uid > 0)
-		jsonw_int(w, "runAsUser", uid);
-	jsonw_object(w, "seccompProfile");
-	jsonw_str(w, "type", "RuntimeDefault");
-	jsonw_end(w);
-	jsonw_end(w);
-}
-
-static void
-mount(struct jsonw *w, const char *name, const char *path, bool read_only)
-{
-	jsonw_object(w, NULL);
-	jsonw_str(w, "name", name);
-	jsonw_str(w, "mountPath", path);
-	if (read_only)
-		jsonw_bool(w, "readOnly", true);
+	manifest_powerless(w);
+	manifest_nobody(w, uid);
 	jsonw_end(w);
 }
 
@@ -137,15 +117,6 @@ literal(struct jsonw *w, const char *key, struct json v, struct buf *raw,
 	if (!buf_ok(raw) || !buf_ok(out))
 		w->out->failed = true;
 	jsonw_bytes(w, key, out->data == NULL ? "" : out->data, out->len);
-}
-
-static void
-variable(struct jsonw *w, const char *name, const char *value)
-{
-	jsonw_object(w, NULL);
-	jsonw_str(w, "name", name);
-	jsonw_str(w, "value", value);
-	jsonw_end(w);
 }
 
 /* The operator's first, but for what the caller sets. */
@@ -196,7 +167,7 @@ write_inject(struct jsonw *w, const struct job_settings *s, long uid)
 	words(w, "command", command);
 	small(w);
 	jsonw_array(w, "volumeMounts");
-	mount(w, "runner", JOB_DIR, false);
+	manifest_mount(w, "runner", JOB_DIR, false);
 	jsonw_end(w);
 	hardened(w, uid > 0 ? uid : GROUP);
 	jsonw_end(w);
@@ -217,17 +188,17 @@ write_clone(struct jsonw *w, const struct job *j, const struct job_settings *s,
 	jsonw_str(w, "image", s->clone_image);
 	words(w, "command", command);
 	jsonw_array(w, "env");
-	variable(w, "REPO_URL", j->clone.url);
-	variable(w, "REF", j->clone.ref);
-	variable(w, "DEST", dest);
-	variable(w, "CREDS", "/git-creds");
-	variable(w, "DEPTH", depth);
-	variable(w, "SUBMODULES", j->clone.submodules ? "true" : "false");
+	manifest_variable(w, "REPO_URL", j->clone.url);
+	manifest_variable(w, "REF", j->clone.ref);
+	manifest_variable(w, "DEST", dest);
+	manifest_variable(w, "CREDS", "/git-creds");
+	manifest_variable(w, "DEPTH", depth);
+	manifest_variable(w, "SUBMODULES", j->clone.submodules ? "true" : "false");
 	jsonw_end(w);
 	small(w);
 	jsonw_array(w, "volumeMounts");
-	mount(w, "work", j->workdir, false);
-	mount(w, "git-creds", "/git-creds", true);
+	manifest_mount(w, "work", j->workdir, false);
+	manifest_mount(w, "git-creds", "/git-creds", true);
 	jsonw_end(w);
 	hardened(w, uid > 0 ? uid : GROUP);
 	jsonw_end(w);
@@ -280,10 +251,10 @@ write_main(struct jsonw *w, const struct job *j, const struct job_settings *s,
 	jsonw_end(w);
 	write_resources(w, j, s);
 	jsonw_array(w, "volumeMounts");
-	mount(w, "work", j->workdir, false);
-	mount(w, "runner", JOB_DIR, false);
+	manifest_mount(w, "work", j->workdir, false);
+	manifest_mount(w, "runner", JOB_DIR, false);
 	if (s->cache_pvc != NULL)
-		mount(w, "cache", s->cache_path, false);
+		manifest_mount(w, "cache", s->cache_path, false);
 	jsonw_end(w);
 	hardened(w, uid);
 	jsonw_end(w);
@@ -306,8 +277,8 @@ write_reader(struct jsonw *w, const struct job *j,
 	words(w, "command", command);
 	small(w);
 	jsonw_array(w, "volumeMounts");
-	mount(w, "work", j->workdir, false);
-	mount(w, "runner", JOB_DIR, false);
+	manifest_mount(w, "work", j->workdir, false);
+	manifest_mount(w, "runner", JOB_DIR, false);
 	jsonw_end(w);
 	hardened(w, uid > 0 ? uid : GROUP);
 	jsonw_end(w);
@@ -350,30 +321,6 @@ write_volumes(struct jsonw *w, const struct job *j,
 	jsonw_end(w);
 }
 
-/* The parts of a list by commas; "k=v" when pairs is set, else {name}. */
-static void
-write_list(struct jsonw *w, const char *list, bool pairs)
-{
-	char one[400], *eq;
-	size_t n;
-
-	for (; *list != '\0'; list += n + strspn(list + n, ", ")) {
-		n = strcspn(list, ", ");
-		if (n == 0 || n >= sizeof(one))
-			continue;
-		memcpy(one, list, n);
-		one[n] = '\0';
-		if (pairs && (eq = strchr(one, '=')) != NULL) {
-			*eq = '\0';
-			jsonw_str(w, one, eq + 1);
-		} else if (!pairs) {
-			jsonw_object(w, NULL);
-			jsonw_str(w, "name", one);
-			jsonw_end(w);
-		}
-	}
-}
-
 static void
 write_pod_rules(struct jsonw *w, const struct job_settings *s, long uid)
 {
@@ -382,26 +329,13 @@ write_pod_rules(struct jsonw *w, const struct job_settings *s, long uid)
 	jsonw_bool(w, "enableServiceLinks", false);
 	jsonw_int(w, "terminationGracePeriodSeconds", 3);
 	jsonw_object(w, "securityContext");
-	jsonw_bool(w, "runAsNonRoot", true);
-	if (uid > 0) {
-		jsonw_int(w, "runAsUser", uid);
+	manifest_nobody(w, uid);
+	if (uid > 0)
 		jsonw_int(w, "runAsGroup", uid);
-	}
 	jsonw_int(w, "fsGroup", uid > 0 ? uid : GROUP);
-	jsonw_object(w, "seccompProfile");
-	jsonw_str(w, "type", "RuntimeDefault");
 	jsonw_end(w);
-	jsonw_end(w);
-	if (s->pull_secrets != NULL) {
-		jsonw_array(w, "imagePullSecrets");
-		write_list(w, s->pull_secrets, false);
-		jsonw_end(w);
-	}
-	if (s->node_selector != NULL) {
-		jsonw_object(w, "nodeSelector");
-		write_list(w, s->node_selector, true);
-		jsonw_end(w);
-	}
+	manifest_items(w, "imagePullSecrets", s->pull_secrets, false);
+	manifest_items(w, "nodeSelector", s->node_selector, true);
 	if (s->runtime_class != NULL)
 		jsonw_str(w, "runtimeClassName", s->runtime_class);
 }

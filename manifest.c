@@ -187,8 +187,30 @@ labels(struct jsonw *w, const char *domain, const char *session)
 	jsonw_end(w);
 }
 
-static void
-variable(struct jsonw *w, const char *name, const char *value)
+void
+manifest_powerless(struct jsonw *w)
+{
+	jsonw_object(w, "capabilities");
+	jsonw_array(w, "drop");
+	jsonw_str(w, NULL, "ALL");
+	jsonw_end(w);
+	jsonw_end(w);
+	jsonw_bool(w, "allowPrivilegeEscalation", false);
+}
+
+void
+manifest_nobody(struct jsonw *w, long uid)
+{
+	jsonw_bool(w, "runAsNonRoot", true);
+	if (uid > 0)
+		jsonw_int(w, "runAsUser", uid);
+	jsonw_object(w, "seccompProfile");
+	jsonw_str(w, "type", "RuntimeDefault");
+	jsonw_end(w);
+}
+
+void
+manifest_variable(struct jsonw *w, const char *name, const char *value)
 {
 	jsonw_object(w, NULL);
 	jsonw_str(w, "name", name);
@@ -203,12 +225,12 @@ environment(struct jsonw *w, const struct config_pod *c, const char *session)
 
 	jsonw_array(w, "env");
 	if (c->kubeconfig_secret != NULL)
-		variable(w, "KUBECONFIG", "/config/kubeconfig");
-	variable(w, "HOME", "/workspace");
-	variable(w, "TMPDIR", "/tmp");
+		manifest_variable(w, "KUBECONFIG", "/config/kubeconfig");
+	manifest_variable(w, "HOME", "/workspace");
+	manifest_variable(w, "TMPDIR", "/tmp");
 	(void)snprintf(text, sizeof(text), "%lds", (c->idle_ms + 999) / 1000);
-	variable(w, "MCP_SANDBOX_IDLE_TIMEOUT", text);
-	variable(w, "MCP_SANDBOX_ROOT", "/");
+	manifest_variable(w, "MCP_SANDBOX_IDLE_TIMEOUT", text);
+	manifest_variable(w, "MCP_SANDBOX_ROOT", "/");
 	if (session != NULL) {
 		manifest_secret_name(text, session);
 		jsonw_object(w, NULL);
@@ -247,19 +269,15 @@ container(struct jsonw *w, const struct config_pod *c, const char *name,
 	amounts(w, "requests", c->cpu_request, c->memory_request);
 	jsonw_end(w);
 	jsonw_object(w, "securityContext");
-	jsonw_object(w, "capabilities");
-	jsonw_array(w, "drop");
-	jsonw_str(w, NULL, "ALL");
-	jsonw_end(w);
-	jsonw_end(w);
-	jsonw_bool(w, "allowPrivilegeEscalation", false);
+	manifest_powerless(w);
 	if (c->read_only_root)
 		jsonw_bool(w, "readOnlyRootFilesystem", true);
 	jsonw_end(w);
 }
 
-static void
-mount(struct jsonw *w, const char *name, const char *path, bool read_only)
+void
+manifest_mount(struct jsonw *w, const char *name, const char *path,
+    bool read_only)
 {
 	jsonw_object(w, NULL);
 	jsonw_str(w, "name", name);
@@ -287,7 +305,7 @@ init_container(struct jsonw *w, const struct config_pod *c)
 	jsonw_str(w, NULL, tenths);
 	jsonw_end(w);
 	jsonw_array(w, "volumeMounts");
-	mount(w, "agent", "/mcp-sandbox", false);
+	manifest_mount(w, "agent", "/mcp-sandbox", false);
 	jsonw_end(w);
 	jsonw_end(w);
 	jsonw_end(w);
@@ -309,11 +327,11 @@ main_container(struct jsonw *w, const struct config_pod *c,
 	environment(w, c, session);
 	jsonw_array(w, "volumeMounts");
 	if (c->kubeconfig_secret != NULL)
-		mount(w, "kubeconfig", "/config", true);
-	mount(w, "workspace", "/workspace", false);
-	mount(w, "tmp", "/tmp", false);
+		manifest_mount(w, "kubeconfig", "/config", true);
+	manifest_mount(w, "workspace", "/workspace", false);
+	manifest_mount(w, "tmp", "/tmp", false);
 	if (!c->has_agent)
-		mount(w, "agent", "/mcp-sandbox", true);
+		manifest_mount(w, "agent", "/mcp-sandbox", true);
 	jsonw_end(w);
 	/* For others who look at it: we ask the agent itself. */
 	jsonw_object(w, "readinessProbe");
@@ -357,9 +375,8 @@ volumes(struct jsonw *w, const struct config_pod *c)
 	jsonw_end(w);
 }
 
-/* "a=b,c=d" as an object, or "a,b" as a list of objects with a name. */
-static void
-list(struct jsonw *w, const char *key, const char *text, bool pairs)
+void
+manifest_items(struct jsonw *w, const char *key, const char *text, bool pairs)
 {
 	if (text == NULL)
 		return;
@@ -407,16 +424,10 @@ pod_spec(struct jsonw *w, const struct config_pod *c, const char *session)
 	jsonw_bool(w, "enableServiceLinks", false);
 	if (c->runtime_class != NULL)
 		jsonw_str(w, "runtimeClassName", c->runtime_class);
-	list(w, "nodeSelector", c->node_selector, true);
-	list(w, "imagePullSecrets", c->pull_secrets, false);
+	manifest_items(w, "nodeSelector", c->node_selector, true);
+	manifest_items(w, "imagePullSecrets", c->pull_secrets, false);
 	jsonw_object(w, "securityContext");
-	jsonw_bool(w, "runAsNonRoot", true);
-	/* 0: the image's own, or what the cluster chooses. */
-	if (uid > 0)
-		jsonw_int(w, "runAsUser", uid);
-	jsonw_object(w, "seccompProfile");
-	jsonw_str(w, "type", "RuntimeDefault");
-	jsonw_end(w);
+	manifest_nobody(w, uid);
 	jsonw_end(w);
 	jsonw_end(w);
 }

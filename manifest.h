@@ -16,6 +16,7 @@
 
 struct buf;
 struct config_pod;
+struct jsonw;
 
 #define POD_CONTAINER	"sandbox"
 #define POD_INIT	"agent"
@@ -66,6 +67,21 @@ void manifest_owner(struct buf *out, const struct pod *owner);
  * version is not NULL. grace: seconds, -1: the object's own. */
 void manifest_delete(struct buf *out, const char *uid, const char *version,
     long grace);
+
+/*
+ * Members of a securityContext, of a container's and of either one's: nothing
+ * may be gained, and nobody is root. uid 0: the image's own, or what the
+ * cluster chooses.
+ */
+void manifest_powerless(struct jsonw *w);
+void manifest_nobody(struct jsonw *w, long uid);
+void manifest_mount(struct jsonw *w, const char *name, const char *path,
+    bool read_only);
+void manifest_variable(struct jsonw *w, const char *name, const char *value);
+/* "a=b,c=d" as an object, or "a,b" as a list of objects with a name. NULL:
+ * nothing is written. */
+void manifest_items(struct jsonw *w, const char *key, const char *text,
+    bool pairs);
 
 /* Seconds since 1970 of an RFC 3339 time in UTC; -1: it is none. */
 long long manifest_time(const char *text);

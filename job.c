@@ -484,6 +484,33 @@ job_new_token(struct job *j, struct error *err)
 	return 0;
 }
 
+/* old and new are of the same length. */
+static void
+replace(struct buf *b, const char *old, const char *new)
+{
+	size_t len = strlen(old), at = 0;
+	char *found;
+
+	while ((found = memmem(b->data + at, b->len - at, old, len)) != NULL) {
+		memcpy(found, new, len);
+		at = (size_t)(found - b->data) + len;
+	}
+}
+
+int
+job_renew(struct job *j, struct buf *body, struct error *err)
+{
+	char token[JOB_TOKEN], run_id[JOB_RUN_ID];
+
+	memcpy(token, j->token, sizeof(token));
+	memcpy(run_id, j->run_id, sizeof(run_id));
+	if (job_new_token(j, err) == -1)
+		return -1;
+	replace(body, token, j->token);
+	replace(body, run_id, j->run_id);
+	return 0;
+}
+
 /* --- settings ------------------------------------------------------------ */
 
 static int

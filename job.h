@@ -57,6 +57,8 @@ int job_check(struct job *j, const struct job_settings *s, struct json args,
     const char **kind, struct error *err);
 void job_free(struct job *j);
 int job_new_token(struct job *j, struct error *err);
+/* Another one in its place, in the Job that was written too. */
+int job_renew(struct job *j, struct buf *body, struct error *err);
 /* Is it a token, and so a Job's name? run_id: NULL or what goes with it. */
 bool job_token_ok(const char *token, char run_id[JOB_RUN_ID]);
 

@@ -95,7 +95,10 @@ flow_verify(struct call *c)
 	    STEP_WAIT : STEP_DONE;
 }
 
-/* It is gone for good. Whoever is still running goes on. */
+/*
+ * It is gone for good. Whoever is still running goes on, by another name: the
+ * controller may yet make a pod for the Job that was there a moment ago.
+ */
 static enum step
 gone(struct call *c, struct error *err)
 {
@@ -107,6 +110,8 @@ gone(struct call *c, struct error *err)
 	if (f->done)
 		return f->finish(c, err);
 	f->uid[0] = '\0';
+	if (job_renew(&f->job, &f->body, err) == -1)
+		return STEP_FAIL;
 	return flow_queue(c);
 }
 

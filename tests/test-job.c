@@ -288,6 +288,27 @@ write_job(const struct job_settings *s, struct job *j, struct buf *b)
 	return d;
 }
 
+START_TEST(a_job_can_have_another_name)
+{
+	struct job_settings s = settings();
+	struct error err;
+	struct job j;
+	struct buf was, is;
+
+	ck_assert_str_eq(check_text(&s, "{\"image\":\"python\",\"command\":"
+	    "[\"c\",\"job-0\"]}", &j), "");
+	json_free(write_job(&s, &j, &was));
+	ck_assert_int_eq(job_renew(&j, &was, &err), 0);
+	ck_assert_str_ne(j.run_id, "0123456789abcdef");
+	buf_init(&is, 1 << 20);
+	job_write(&is, &j, &s, NULL, NULL);
+	ck_assert_str_eq(was.data, is.data);
+	buf_free(&was);
+	buf_free(&is);
+	job_free(&j);
+}
+END_TEST
+
 static struct json
 container(struct json_doc *d, const char *list, const char *name)
 {
@@ -642,6 +663,7 @@ main(void)
 	tcase_add_test(t, a_command_arrives_as_it_was_sent);
 	tcase_add_test(t, what_fails_late_there_fails_early_here);
 	tcase_add_test(t, a_token_is_a_name_of_its_own);
+	tcase_add_test(t, a_job_can_have_another_name);
 	tcase_add_test(t, settings_that_can_not_work_are_named);
 	suite_add_tcase(s, t);
 	failed = suite_run(s);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Build what up.sh starts: Kubernetes as one binary (kt), and the images pause,
-# busybox and sandboxd.  Ten CPU minutes with an empty Go cache, seconds after
+# busybox, git and sandboxd.  Ten CPU minutes with an empty Go cache, seconds after
 # that.  Idempotent.  Never run `go vet` or `go test` in this folder: they
 # compile all of Kubernetes again with other flags.
 
@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 PACKAGES='containerd runc containernetworking-plugins busybox-static openssl
-    iproute2 ca-certificates curl gcc libc6-dev python3'
+    iproute2 ca-certificates curl gcc libc6-dev python3 git'
 
 # packages_install: what is missing of PACKAGES, as root.
 packages_install()
@@ -81,6 +81,26 @@ root_busybox()
 	chown 1000:1000 "$1/workspace"
 }
 
+# root_git DIR: this machine's git with what it loads, beside that.
+root_git()
+{
+	local b=/usr/lib/git-core f
+
+	mkdir -p "$1/$b" "$1/usr/bin" "$1/usr/share" "$1/lib64"
+	cp /usr/bin/git "$1/usr/bin/"
+	cp -r /usr/share/git-core "$1/usr/share/"
+	ln -s /usr/bin/git "$1/$b/git"
+	for f in git-remote-https git-submodule git-sh-setup git-sh-i18n \
+	    git-sh-i18n--envsubst; do
+		cp -L "$b/$f" "$1/$b/"
+	done
+	for f in $(ldd /usr/bin/git "$b/git-remote-https" \
+	    "$b/git-sh-i18n--envsubst" | grep -oE '\s/lib[^ ]*' | sort -u); do
+		mkdir -p "$1/${f%/*}"
+		cp -L "$f" "$1/$f"
+	done
+}
+
 images_build()
 {
 	local w
@@ -96,6 +116,11 @@ images_build()
 	root_busybox "$w/busybox"
 	"$H/mkimage.sh" localhost/busybox:1 "$w/busybox" \
 	    '{"Env":["PATH=/bin"],"Cmd":["sh"]}' "$C/img/busybox.tar"
+
+	cp -a "$w/busybox" "$w/git"
+	root_git "$w/git"
+	"$H/mkimage.sh" localhost/git:1 "$w/git" \
+	    '{"Env":["PATH=/bin:/usr/bin"],"Cmd":["sh"]}' "$C/img/git.tar"
 
 	(cd "$H/sandboxd" && CGO_ENABLED=0 go build -trimpath \
 	    -ldflags '-s -w' -o "$w/busybox/bin/sandboxd" .)

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,9 +21,12 @@ from support import eventually
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from program import Program, clean_environment                 # noqa: E402
+import gitserver                                               # noqa: E402
+from program import SANITIZED, Program, clean_environment      # noqa: E402
 
-IMAGE = "localhost/busybox:1"
+FAST_JOBS = int(os.environ.get("JOBS", "40"))
+
+IMAGE, GIT = "localhost/busybox:1", "localhost/git:1"
 ACCOUNT = os.path.join(kube.STATE, "mcp.kubeconfig")
 KUBECTL = [os.path.join(kube.STATE, "bin", "kubectl"), "--kubeconfig",
            os.path.join(kube.STATE, "admin.kubeconfig")]
@@ -56,7 +60,8 @@ def start():
 
     def begin(account=ACCOUNT, **env):
         settings = {"KUBECONFIG": account, "MCP_K8S_NAMESPACE": "jobs",
-                    "MCP_K8S_ALLOWED_IMAGES": f"{IMAGE},localhost/none:1",
+                    "MCP_K8S_ALLOWED_IMAGES":
+                        f"{IMAGE},{GIT},localhost/none:1",
                     "MCP_K8S_SIDECAR_IMAGE": IMAGE,
                     "MCP_K8S_DEFAULT_CPU": "20m",
                     "MCP_K8S_DEFAULT_MEMORY": "16Mi",
@@ -129,11 +134,17 @@ def test_a_timeout_returns_what_there_is(server):
     assert 900 < r["duration_ms"] < 6000
 
 
-def test_a_fast_job_never_loses_a_line(server):
-    for i in range(12):
-        r = run(server, f"echo line {i}; echo e{i} >&2")
-        assert outcome(r) == ("succeeded", "", 0)
-        assert (r["stdout"], r["stderr"]) == (f"line {i}\n", f"e{i}\n")
+def test_a_fast_job_never_loses_a_line(start):
+    """JOBS of them (40), some at a time through some servers."""
+    def some(server, first):
+        for i in range(first, FAST_JOBS, 8):
+            r = run(server, f"echo line {i}; echo e{i} >&2")
+            assert outcome(r) == ("succeeded", "", 0)
+            assert (r["stdout"], r["stderr"]) == (f"line {i}\n", f"e{i}\n")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(some, start(MCP_K8S_MAX_CONCURRENT="400"), i)
+                     for i in range(8)]:
+            done.result()
 
 
 def test_out_of_memory_is_named(server):
@@ -210,6 +221,20 @@ def test_a_deleted_pod_gives_its_last_words(server):
     assert r["stdout"] == "words\n"
 
 
+def test_a_deadline_of_the_job_is_told(server):
+    """Ours is long; somebody else's is as good as one."""
+    token = submit(server, "echo a; sleep 60")
+    kubectl("-n", "jobs", "patch", "job", token, "-p",
+            '{"spec":{"activeDeadlineSeconds":1}}')
+    eventually("an end", lambda: [
+        c for j in objects("jobs") if j["metadata"]["name"] == token
+        for c in j["status"].get("conditions", []) if c["type"] == "Failed"])
+    r = fetch(server, token)
+    assert outcome(r) == ("error", "deleted", -1)
+    assert "deadline" in r["message"]
+    ask(server, "cancel_job", job_token=token)
+
+
 def test_another_server_goes_on(start):
     first = start()
     token = submit(first, "echo one; sleep 2; echo two; echo f >f")
@@ -284,22 +309,88 @@ def test_output_is_whole_whatever_the_log_keeps(server):
     ask(server, "cancel_job", job_token=token)
 
 
-def test_a_file_of_100_mb_is_read_in_ranges(server):
-    token = submit(server, "head -c 104857600 /dev/zero >big; echo x >small",
-                   timeout_s=60, limits={"memory": "256Mi"})
+def peak_kb(server):
+    with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
+        return [int(x.split()[1]) for x in f if x.startswith("VmHWM")][0]
+
+
+def test_a_file_of_100_mb_is_read_in_ranges(start):
+    server = start()
+    token = submit(server, "i=0; while [ $i -lt 100 ]; do i=$((i+1)); "
+                   "head -c 1048568 /dev/zero; printf '%08d' $i; done >big;"
+                   "echo x >small", timeout_s=60, limits={"memory": "256Mi"})
+    whole = b"".join(bytes(1048568) + b"%08d" % i for i in range(1, 101))
     r = fetch(server, token)
     big, small = r["artifacts"]
     assert (big["name"], big["size"], big["truncated"]) == (
         "big", 104857600, True)
-    assert big["sha256"] == hashlib.sha256(bytes(104857600)).hexdigest()
+    assert big["sha256"] == hashlib.sha256(whole).hexdigest()
     assert (small["name"], small["content_b64"]) == ("small", "")
     assert r["truncated"]["artifacts"]
-    part = ask(server, "fetch_job", job_token=token, path="small")
+    reader = start()
+    part = ask(reader, "fetch_job", job_token=token, path="small")
     assert base64.b64decode(part["content_b64"]) == b"x\n"
-    part = ask(server, "fetch_job", job_token=token, path="big",
-               offset=104857000, length=1048576)
-    assert base64.b64decode(part["content_b64"]) == bytes(600)
-    ask(server, "cancel_job", job_token=token)
+    for at in range(0, 104857600, 1 << 20):
+        part = ask(reader, "fetch_job", job_token=token, path="big",
+                   offset=at, length=1 << 20)
+        assert base64.b64decode(part["content_b64"]) == whole[
+            at:at + (1 << 20)]
+    assert SANITIZED or peak_kb(reader) < 16 << 10
+    ask(reader, "cancel_job", job_token=token)
+
+
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory):
+    pki = os.path.join(kube.STATE, "pki", "kubelet-server")
+    root = tmp_path_factory.mktemp("git")
+    commits = gitserver.repositories(root)
+    with gitserver.serve(root, pki + ".crt", pki + ".key",
+                         "10.244.0.1") as host:
+        yield host, commits
+
+
+@pytest.fixture
+def clone(start, repositories):
+    """clone(repository, ref, token) is the result of a run with it."""
+    host, api = repositories[0], kube.Client()
+    with open(os.path.join(kube.STATE, "pki", "ca.crt"), "rb") as f:
+        certificate = f.read()
+    server = start(MCP_K8S_CLONE_IMAGE=GIT, MCP_K8S_CLONE_SECRET="tokens")
+
+    def once(repository, ref, token, script="git -C repo log --oneline",
+             **how):
+        api.delete("secrets", "jobs", "tokens")
+        api.create("secrets", {
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "tokens", "namespace": "jobs"},
+            "data": gitserver.secret(host, token, certificate)})
+        return run(server, script, image=GIT, clone={
+            "repo_url": f"https://{host}/{repository}", "ref": ref, **how})
+
+    yield once
+    api.delete("secrets", "jobs", "tokens")
+
+
+def test_a_public_repository_and_its_submodule(clone):
+    r = clone("public-outer", "main", None, "cat repo/file repo/lib/file; "
+              "git -C repo status --short; id -u", submodules=True)
+    assert outcome(r) == ("succeeded", "", 0), r
+    assert r["stdout"] == "public-outer 2\npublic 1\n1000\n"
+
+
+def test_a_private_repository_at_a_commit(clone, repositories):
+    commit = repositories[1]["private"][0]
+    r = clone("private", commit, gitserver.TOKEN, "cat repo/file; "
+              f"grep -rF '{gitserver.TOKEN}' . /proc/self/environ; "
+              "ls /git-creds", depth=1)
+    assert outcome(r) == ("failed", "", 1), r
+    assert r["stdout"] == "private 0\n"
+
+
+def test_a_private_repository_without_its_token(clone):
+    r = clone("private", "main", None)
+    assert outcome(r) == ("error", "clone_failed", -1)
+    assert "no token for 10.244.0.1" in r["message"]
 
 
 def test_a_missing_cache_stops_the_start(start):
@@ -309,28 +400,48 @@ def test_a_missing_cache_stops_the_start(start):
     assert "'nowhere'" in server.stderr
 
 
+def commands_at_once(over, found):
+    """As a watch of the pods tells it, the most commands that ran."""
+    running = set()
+    for kind, pod in kube.Client().watch("pods", namespace="jobs"):
+        if over.is_set():
+            return
+        if kind == "SYNCED":
+            continue
+        name = pod["metadata"]["name"]
+        running.discard(name)
+        if kind != "DELETED" and [
+                c for c in pod["status"].get("containerStatuses", [])
+                if c["name"] == "main" and "running" in c["state"]]:
+            running.add(name)
+        found.append(len(running))
+
+
+def most_at_once(times):
+    """Of pairs of begin and end."""
+    turns = sorted(x for a, b in times for x in ((a, 1), (b, -1)))
+    return max(sum(n for _, n in turns[:i + 1]) for i in range(len(turns)))
+
+
 def test_the_limit_holds_over_servers(start):
-    servers = [start(MCP_K8S_MAX_CONCURRENT="3") for _ in range(3)]
-    most = 0
-    with concurrent.futures.ThreadPoolExecutor(9) as pool:
-        ids = [(s, s.request("tools/call", {
-            "name": "run_job", "arguments": arguments(
-                "sleep 2; echo done", timeout_s=60)}))
-            for s in servers for _ in range(3)]
-        futures = [pool.submit(lambda s=s: [
-            s.reply(i, 120) for t, i in ids if t is s]) for s in servers]
-        while not all(f.done() for f in futures):
-            now = 0
-            for pod in objects("pods"):
-                for c in pod["status"].get("containerStatuses", []):
-                    now += c["name"] == "main" and "running" in c["state"]
-            most = max(most, now)
-            time.sleep(0.1)
-        results = [r for f in futures for r in f.result()]
-    assert len(results) == 9
-    for r in results:
-        assert r["result"]["structuredContent"]["stdout"] == "done\n"
-    assert most <= 3
+    """20 runs, of which five at once may be, by three servers."""
+    servers = [start(MCP_K8S_MAX_CONCURRENT="5") for _ in range(3)]
+    found, over = [], threading.Event()
+    watcher = threading.Thread(target=commands_at_once, args=(over, found),
+                               daemon=True)
+    watcher.start()
+    script = "cat /proc/uptime; sleep 1; cat /proc/uptime"
+    ids = [(servers[i % 3], servers[i % 3].request("tools/call", {
+        "name": "run_job", "arguments": arguments(script, timeout_s=120)}))
+        for i in range(20)]
+    times = []
+    for server, id in ids:
+        r = server.reply(id, 240)["result"]["structuredContent"]
+        assert outcome(r) == ("succeeded", "", 0)
+        times.append([float(x.split()[0]) for x in r["stdout"].splitlines()])
+    over.set()
+    assert 2 <= most_at_once(times) <= 5
+    assert max(found) <= 5
 
 
 def test_over_the_limit_submit_is_refused(start):

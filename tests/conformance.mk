@@ -8,7 +8,7 @@ $(FIXTURE): $(B)/%: $(B)/%.o $(LIBS)
 	@echo "  LINK  $@"
 	@$(TCC) $(HARDEN) $(CODEGEN) $(SANFLAGS) $(LINK) -o $@ $(START) $^ $(END)
 
-check-conformance: $(FIXTURE)
+check-conformance: $(FIXTURE) $(B)/mcp-sandbox
 	@tests/conformance/run.py $< || tests/conformance/run.py $<
 
 .PHONY: check-conformance

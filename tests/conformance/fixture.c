@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fixture - what the official conformance suite expects a server to offer,
- * on the product's own core: lines on stdin and stdout. Never installed.
+ * on the product's own core: lines on stdin and stdout; --http: HTTP there;
+ * serve ADDRESS: a process for each connection. Never installed.
  *
  * The names, texts and URIs here are the suite's.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 
 #include "buf.h"
 #include "call.h"
@@ -15,6 +18,7 @@
 #include "front.h"
 #include "front-http.h"
 #include "jsonw.h"
+#include "listener.h"
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
@@ -592,10 +596,30 @@ static int
 serve_http(const struct front *front, struct error *err)
 {
 	const struct front_http f = { .loop = front->loop,
-	    .rows = front->rows, .log = front->log, .in = 0, .out = 1,
-	    .signals = -1 };
+	    .rows = front->rows, .log = front->log, .in = front->in,
+	    .out = front->out, .signals = -1 };
 
 	return front_http(&f, err);
+}
+
+/* As "serve" does: 1 in the process of a connection, which is fd then. */
+static int
+listen_on(const char *address, const struct log *log, int *fd,
+    struct error *err)
+{
+	struct listener l;
+	struct listener_how how = { .connections = 256, .per_source = 256,
+	    .log = log };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == -1 ||
+	    (how.signals = signalfd(-1, &set, SFD_NONBLOCK)) == -1)
+		return error_sys(err, "signals");
+	if (listener_open(&l, &address, 1, 0600, log, err) == -1)
+		return -1;
+	return listener_serve(&l, &how, fd, err);
 }
 
 int
@@ -613,15 +637,24 @@ main(int argc, char *argv[])
 	struct error err = { .code = ERR_NONE };
 	struct front front = { .rows = &rows, .log = &log, .in = 0, .out = 1,
 	    .signals = -1 };
+	bool serves = argc > 2 && strcmp(argv[1], "serve") == 0;
 	int r;
 
 	log_open(&log, LOG_NOTE);
 	front.out = front_unblocked(1);
+	if (serves) {
+		r = listen_on(argv[2], &log, &front.in, &err);
+		if (r == -1)
+			log_line(&log, LOG_ERROR, "%s", err.text);
+		if (r != 1)
+			return r == 0 ? 0 : 71;
+		front.out = front.in;
+	}
 	if ((front.loop = loop_open(&err)) == NULL) {
 		log_line(&log, LOG_ERROR, "%s", err.text);
 		return 71;
 	}
-	r = argc > 1 && strcmp(argv[1], "--http") == 0 ?
+	r = serves || (argc > 1 && strcmp(argv[1], "--http") == 0) ?
 	    serve_http(&front, &err) : front_lines(&front, &err);
 	if (r == -1)
 		log_line(&log, LOG_ERROR, "%s", err.text);

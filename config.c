@@ -21,7 +21,8 @@ static const char *const modes[] = { "in-cluster-service",
 static const char *const handles[] = { "session", "any", NULL };
 static const char *const schemes[] = { "http", "https", NULL };
 static const char *const job_matches[] = { "strict", "basename", NULL };
-static const char *const transports[] = { "stdio", "http", NULL };
+static const char *const transports[] = { "stdio", "http", "sse",
+	NULL };
 
 #define OBJECT	"K8S_SANDBOX_CONNECTION"
 #define NESTED	OBJECT "__"

@@ -30,7 +30,9 @@
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
+#include "meet.h"
 #include "mono.h"
+#include "sse.h"
 #include "stats.h"
 #include "tls.h"
 
@@ -42,6 +44,8 @@ enum {
 #define TEXT "text/plain; charset=utf-8"
 #define JSON "application/json"
 #define NO_STORE "Cache-Control: no-store\r\n"
+#define EVENTS "Cache-Control: no-cache, no-transform\r\n" \
+	"X-Accel-Buffering: no\r\n"
 
 /* What the calls of one caller, in one of its sessions, work with. */
 struct as {
@@ -81,6 +85,10 @@ struct front {
 	bool ending;			/* f->end_session() is under way */
 	bool owed;			/* the answer is mcp's */
 	long ticket;
+
+	/* The transport of 2024-11-05. */
+	struct sse_box *box;		/* this is the stream, as long as it lives */
+	struct sse_courier *courier;	/* this is a post to another's */
 
 	/* The token that was asked about last. */
 	unsigned char seen[32];
@@ -243,8 +251,7 @@ event(struct front *h, const char *json, size_t len)
 	struct buf b;
 
 	if (!httpd_begun(h->d))
-		httpd_begin(h->d, "text/event-stream", "Cache-Control: "
-		    "no-cache, no-transform\r\nX-Accel-Buffering: no\r\n");
+		httpd_begin(h->d, "text/event-stream", EVENTS);
 	buf_init(&b, sizeof(head) + len + 2);
 	buf_put(&b, head, sizeof(head) - 1);
 	buf_put(&b, json, len);
@@ -260,7 +267,10 @@ on_send(void *arg, long ticket, struct buf *json, bool last)
 	struct front *h = arg;
 	size_t len = json->len;
 
-	if (!h->owed || ticket != h->ticket)
+	if (h->box != NULL && len > 0 &&
+	    (last || httpd_waiting(h->d) < LIMIT_REPLY))
+		event(h, json->data, len);
+	if (h->box != NULL || !h->owed || ticket != h->ticket)
 		return;
 	if (!last) {
 		/* A client that does not read gets on without news. */
@@ -323,6 +333,97 @@ run_mcp(struct front *h)
 		h->owed = false;
 		httpd_answer(h->d, 202, NULL, NULL, NULL, 0);
 	}
+}
+
+/* --- the transport of 2024-11-05 --------------------------------------------- */
+
+static enum sse_verdict
+on_post(void *arg, const char *caller, const char *body, size_t len)
+{
+	struct front *h = arg;
+
+	if (strcmp(caller, h->who.name) != 0)
+		return SSE_NOBODY;
+	if (h->stop_ms != -1 || httpd_waiting(h->d) >= LIMIT_REPLY)
+		return SSE_BUSY;
+	mcp_message(h->mcp, body, len, ++h->ticket, NULL);
+	return SSE_TAKEN;
+}
+
+static void
+open_stream(struct front *h)
+{
+	struct as *as = as_find(h);
+	char name[MEET_NAME_SIZE], first[640];
+	int n;
+
+	h->accepts = guard_accept(http_field(h->http, "Accept"));
+	if (!(h->accepts & ACCEPT_STREAM)) {
+		answer(h, 406, TEXT, "answers are text/event-stream\n");
+		return;
+	}
+	if (as != NULL)
+		h->box = sse_open(h->f->loop, h->f->meet, name, on_post, h);
+	if (h->box == NULL) {
+		answer(h, 503, TEXT, "no stream can be opened now\n");
+		return;
+	}
+	mcp_caller(h->mcp, &as->caller);
+	h->owed = true;
+	n = snprintf(first, sizeof(first), "event: endpoint\ndata: "
+	    "%s?sessionid=%s\n\n", h->path, name);
+	httpd_begin(h->d, "text/event-stream", EVENTS);
+	httpd_put(h->d, first, (size_t)n);
+}
+
+static void
+end_stream(struct front *h)
+{
+	sse_close(h->box);
+	h->box = NULL;
+	h->owed = false;
+}
+
+static void
+on_carried(void *arg, enum sse_verdict v)
+{
+	struct front *h = arg;
+
+	h->courier = NULL;
+	if (v == SSE_TAKEN)
+		answer(h, 202, TEXT, "Accepted\n");
+	else if (v == SSE_BUSY)
+		answer(h, 503, TEXT, "the stream can't take it now\n");
+	else
+		answer(h, 404, TEXT, "session not found\n");
+}
+
+static void
+run_stream(struct front *h)
+{
+	const char *query = strchr(h->http->target, '?');
+	char name[64];
+	long n;
+
+	if (strcmp(h->http->method, "GET") == 0) {
+		open_stream(h);
+		return;
+	}
+	n = http_query(query == NULL ? NULL : query + 1, "sessionid", name,
+	    sizeof(name));
+	if (n == -2) {
+		answer(h, 400, TEXT, "sessionid must be given: GET opens a "
+		    "stream that says it\n");
+		return;
+	}
+	if (n < 0 || !meet_is_name(name)) {
+		on_carried(h, SSE_NOBODY);
+		return;
+	}
+	h->courier = sse_carry(h->f->loop, h->f->meet, name, h->who.name,
+	    h->body, h->len, on_carried, h);
+	if (h->courier == NULL)
+		on_carried(h, SSE_BUSY);
 }
 
 /* --- probes ----------------------------------------------------------------- */
@@ -533,6 +634,9 @@ static const struct route routes[] = {
 	    run_metadata },
 };
 
+static const struct route stream = { "", true, "GET, POST", false,
+	run_stream };
+
 /* The path of "/path?query" or of "http://host/path?query". */
 static void
 path_of(struct front *h)
@@ -575,6 +679,19 @@ method_ok(const char *methods, const char *method)
 	return methods == NULL;
 }
 
+/* Any path, but those of others; a post to /mcp may be of a newer client. */
+static bool
+is_stream(const struct front *h)
+{
+	if (h->f->meet == -1)
+		return false;
+	if (h->route == NULL)
+		return true;
+	return h->route->run == run_mcp && (strcmp(h->path, "/mcp") != 0 ||
+	    strcmp(h->http->method, "GET") == 0 ||
+	    strchr(h->http->target, '?') != NULL);
+}
+
 static void
 find_route(struct front *h)
 {
@@ -582,6 +699,7 @@ find_route(struct front *h)
 		{ "POST", "Allow: POST\r\n" },
 		{ "DELETE", "Allow: DELETE\r\n" },
 		{ "GET, HEAD", "Allow: GET, HEAD\r\n" },
+		{ "GET, POST", "Allow: GET, POST\r\n" },
 	};
 
 	path_of(h);
@@ -589,6 +707,8 @@ find_route(struct front *h)
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
 		if (fits(&routes[i], h->path))
 			h->route = &routes[i];
+	if (is_stream(h))
+		h->route = &stream;
 	if (h->route == NULL) {
 		refuse(h, 404, NULL, "not found");
 		return;
@@ -693,6 +813,7 @@ static bool
 on_head(void *arg, const struct http *http, uint64_t *max)
 {
 	struct front *h = arg;
+	bool posted;
 
 	h->http = http;
 	h->status = 0;
@@ -707,10 +828,12 @@ on_head(void *arg, const struct http *http, uint64_t *max)
 		check_browser(h);
 	if (h->status == 0 && !h->route->open)
 		check_caller(h);
-	if (h->status == 0 && h->route->run == run_mcp)
+	posted = h->status == 0 && (h->route->run == run_mcp ||
+	    h->route->run == run_stream) &&
+	    strcmp(http->method, "POST") == 0;
+	if (posted)
 		check_content(h);
-	*max = h->status == 0 && h->route->run == run_mcp ? LIMIT_MESSAGE :
-	    4096;
+	*max = posted ? LIMIT_MESSAGE : 4096;
 	return h->status == 0;
 }
 
@@ -790,8 +913,7 @@ on_quiet(void *arg)
 	if (!h->owed || !(h->accepts & ACCEPT_STREAM))
 		return;
 	if (!httpd_begun(h->d))
-		httpd_begin(h->d, "text/event-stream", "Cache-Control: "
-		    "no-cache, no-transform\r\nX-Accel-Buffering: no\r\n");
+		httpd_begin(h->d, "text/event-stream", EVENTS);
 	httpd_put(h->d, ":\n\n", 3);
 }
 
@@ -803,6 +925,12 @@ on_gone(void *arg)
 	k8s_cancel(h->op);
 	h->op = NULL;
 	h->ending = false;
+	sse_cancel(h->courier);
+	h->courier = NULL;
+	if (h->box != NULL) {
+		end_stream(h);
+		mcp_end(h->mcp);
+	}
 	if (h->owed && !mcp_modern(h->mcp))
 		return;
 	if (h->owed) {
@@ -882,6 +1010,12 @@ turn(struct front *h, struct error *err)
 			mcp_end(h->mcp);
 			until = sooner(until, now + LIMIT_DRAIN_MS);
 		}
+		if (h->box != NULL && h->stop_ms != -1 &&
+		    (h->stopped || mcp_live(h->mcp) == 0)) {
+			end_stream(h);
+			httpd_end(h->d);
+			continue;
+		}
 		if (until != -1 && now >= until)
 			break;
 		next = sooner(until, h->stopped ? -1 : h->stop_ms);
@@ -912,6 +1046,8 @@ front_http(const struct front_http *f, struct error *err)
 		log_line(f->log, LOG_NOTE, "TLS with %s: %s", h.peer.name,
 		    tls_why(h.tls));
 	k8s_cancel(h.op);
+	sse_cancel(h.courier);
+	sse_close(h.box);
 	loop_fd_del(h.sig);
 	httpd_close(h.d);
 	tls_close(h.tls);

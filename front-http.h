@@ -6,6 +6,9 @@
  *	POST /mcp		one message; the answer is JSON, or a stream of
  *				events from the first notification on, or once
  *				it takes longer than LIMIT_HTTP_QUIET_MS
+ *	GET /any, POST /any?sessionid=	the transport of 2024-11-05, where it
+ *				is wanted: a stream, whose first event says
+ *				where to post; other processes have the posts
  *	GET /healthz, /live	this process routes HTTP
  *	GET /readyz, /health	and reaches the cluster
  *	GET /metrics		stats.h
@@ -52,6 +55,7 @@ struct front_http {
 	long drain_ms;
 	int in, out;
 	struct tls *tls;		/* for TCP; NULL: plain */
+	int meet;			/* meet.h: speak 2024-11-05's, or -1 */
 	int signals;			/* a signalfd, or -1 */
 };
 

@@ -186,8 +186,9 @@ addresses(struct hosting *h, const char **all, struct error *err)
 	size_t n = 0;
 
 	if (s->listen[0] == NULL && one == NULL) {
-		if (strcmp(h->config->transport, "http") == 0) {
-			all[0] = "127.0.0.1:8000";
+		if (strcmp(h->config->transport, "stdio") != 0) {
+			all[0] = h->meets ? "127.0.0.1:8080" :
+			    "127.0.0.1:8000";
 			return 1;
 		}
 		if (default_path(h, err) == -1)
@@ -272,10 +273,11 @@ hosting_open(struct hosting *h, const struct config *c, const struct log *log,
 	h->config = c;
 	h->log = log;
 	h->signals = signals;
-	h->listener = (struct listener){ .children = -1 };
+	h->listener = (struct listener){ .children = -1, .meet = -1 };
+	h->meets = strcmp(c->transport, "sse") == 0;
 	h->in = 0;
 	if ((c->command != NULL && strcmp(c->command, "serve") == 0) ||
-	    (!c->http.one && strcmp(c->transport, "http") == 0))
+	    (!c->http.one && strcmp(c->transport, "stdio") != 0))
 		h->mode = HOSTING_SERVE;
 	else if (c->http.one)
 		h->mode = HOSTING_ONE;
@@ -340,6 +342,7 @@ hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
 		.connections = s->connections, .per_source = s->per_source,
 		.drain_ms = s->drain_s * 1000, .signals = h->signals,
 		.log = h->log, .stats = h->stats, .tls = h->tls != NULL,
+		.meets = h->meets,
 	};
 	/* What a resolver reads comes first. */
 	const char *there[PATHS + 1] = { "/etc" };
@@ -405,6 +408,7 @@ hosting_run(struct hosting *h, const struct mcp_rows *rows,
 		.health_namespace = h->config->pod.namespace,
 		.drain_ms = s->drain_s * 1000, .in = h->in, .out = h->out,
 		.signals = h->signals, .tls = h->tls,
+		.meet = h->listener.meet,
 	};
 
 	if (env->sessions != NULL)

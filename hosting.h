@@ -36,6 +36,7 @@ struct hosting {
 	struct listener listener;
 	size_t inherited;	/* descriptors from systemd */
 	int in, out;		/* the connection */
+	bool meets;		/* the transport is that of 2024-11-05 */
 	int signals;
 	char *own;		/* the default socket's path */
 	struct tls *tls;	/* NULL: plain */

@@ -20,6 +20,7 @@
 #include "error.h"
 #include "listener.h"
 #include "log.h"
+#include "meet.h"
 #include "mono.h"
 #include "stats.h"
 
@@ -36,6 +37,8 @@ union address {
 struct child {
 	pid_t pid;
 	unsigned char source[SOURCE];
+	int meet;		/* -1: it does not */
+	char name[MEET_NAME_SIZE];	/* of a stream, or "" */
 };
 
 struct server {
@@ -43,6 +46,7 @@ struct server {
 	const struct listener_how *how;
 	struct child *children;
 	size_t n;
+	struct pollfd *poll;
 	long until;		/* a signal came: they may live until then */
 };
 
@@ -237,7 +241,7 @@ int
 listener_open(struct listener *l, const char *const *addresses, size_t n,
     unsigned mode, const struct log *log, struct error *err)
 {
-	*l = (struct listener){ .children = -1 };
+	*l = (struct listener){ .children = -1, .meet = -1 };
 	if (n > LISTENER_MAX)
 		return error_set(err, ERR_CONFIG, "--listen: more than %d",
 		    LISTENER_MAX);
@@ -262,7 +266,7 @@ listener_inherited(void)
 int
 listener_take(struct listener *l, size_t n, struct error *err)
 {
-	*l = (struct listener){ .children = -1 };
+	*l = (struct listener){ .children = -1, .meet = -1 };
 	for (size_t i = 0; i < n; i++) {
 		union address a = { .any = { .sa_family = AF_UNSPEC } };
 		socklen_t len = sizeof(a), size = sizeof(int);
@@ -352,14 +356,49 @@ turn_away(const struct server *s, int fd, sa_family_t family)
 
 /* --- processes -------------------------------------------------------------- */
 
+/* Give back what is the listening process's. */
+static void
+become(struct server *s, const int meet[2])
+{
+	listener_close(s->l);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->children[i].meet != -1)
+			(void)close(s->children[i].meet);
+	if (meet[0] != -1)
+		(void)close(meet[0]);
+	s->l->meet = meet[1];
+	free(s->children);
+	free(s->poll);
+}
+
 /* 1 in the new process, with *conn. */
+static int
+begin(struct server *s, int fd, struct child *c, int *conn)
+{
+	int meet[2] = { -1, -1 };
+
+	if (s->how->meets && meet_pair(meet) == -1)
+		return -1;
+	if ((c->pid = fork()) == 0) {
+		become(s, meet);
+		*conn = fd;
+		return 1;
+	}
+	if (meet[1] != -1)
+		(void)close(meet[1]);
+	if (c->pid == -1 && meet[0] != -1)
+		(void)close(meet[0]);
+	c->meet = meet[0];
+	return c->pid == -1 ? -1 : 0;
+}
+
 static int
 take_one(struct server *s, int listening, int *conn)
 {
 	union address a = { .any = { .sa_family = AF_UNSPEC } };
 	socklen_t len = sizeof(a);
-	struct child c;
-	int fd = accept4(listening, &a.any, &len, SOCK_CLOEXEC);
+	struct child c = { .pid = -1 };
+	int fd = accept4(listening, &a.any, &len, SOCK_CLOEXEC), r;
 
 	if (fd == -1)
 		return 0;
@@ -368,14 +407,11 @@ take_one(struct server *s, int listening, int *conn)
 		turn_away(s, fd, a.any.sa_family);
 		return 0;
 	}
-	if ((c.pid = fork()) == 0) {
-		listener_close(s->l);
-		free(s->children);
-		*conn = fd;
+	if ((r = begin(s, fd, &c, conn)) == 1)
 		return 1;
-	}
-	if (c.pid == -1) {
-		log_line(s->how->log, LOG_ERROR, "fork: %s", strerror(errno));
+	if (r == -1) {
+		log_line(s->how->log, LOG_ERROR, "a new process: %s",
+		    strerror(errno));
 		turn_away(s, fd, a.any.sa_family);
 		return 0;
 	}
@@ -383,6 +419,31 @@ take_one(struct server *s, int listening, int *conn)
 	s->children[s->n++] = c;
 	stats_accepted(s->how->stats);
 	return 0;
+}
+
+/* One has a name, or something for another. */
+static void
+pass_on(struct server *s, struct child *from)
+{
+	char name[MEET_NAME_SIZE];
+	int fd, r = meet_recv(from->meet, name, &fd);
+
+	if (r == -1) {
+		(void)close(from->meet);
+		from->meet = -1;
+	}
+	if (r != 1)
+		return;
+	if (fd == -1) {
+		if (from->name[0] == '\0')
+			memcpy(from->name, name, sizeof(name));
+		return;
+	}
+	for (size_t i = 0; i < s->n; i++)
+		if (s->children[i].meet != -1 &&
+		    strcmp(s->children[i].name, name) == 0)
+			(void)meet_send(s->children[i].meet, name, fd);
+	(void)close(fd);
 }
 
 static void
@@ -401,6 +462,8 @@ reap(struct server *s)
 			    WTERMSIG(status));
 		for (size_t i = 0; i < s->n; i++)
 			if (s->children[i].pid == pid) {
+				if (s->children[i].meet != -1)
+					(void)close(s->children[i].meet);
 				s->children[i] = s->children[--s->n];
 				stats_gone(s->how->stats);
 				break;
@@ -436,16 +499,24 @@ begin_end(struct server *s)
 static int
 turn(struct server *s, int *conn, struct error *err)
 {
-	struct pollfd p[LISTENER_MAX + 2];
-	size_t n = 0;
+	struct pollfd *p = s->poll;
+	size_t n = 0, meets;
 	long ms = s->until == -1 ? -1 : s->until - mono_ms();
 
 	for (; n < s->l->n; n++)
 		p[n] = (struct pollfd){ .fd = s->l->fds[n], .events = POLLIN };
 	p[n++] = (struct pollfd){ .fd = s->l->children, .events = POLLIN };
 	p[n++] = (struct pollfd){ .fd = s->how->signals, .events = POLLIN };
-	if (poll(p, n, s->until == -1 ? -1 : ms > 0 ? (int)ms : 0) == -1)
+	meets = s->how->meets ? s->n : 0;
+	for (size_t i = 0; i < meets; i++)
+		p[n + i] = (struct pollfd){ .fd = s->children[i].meet,
+		    .events = POLLIN };
+	if (poll(p, n + meets, s->until == -1 ? -1 : ms > 0 ? (int)ms :
+	    0) == -1)
 		return errno == EINTR ? 0 : error_sys(err, "poll");
+	for (size_t i = 0; i < meets; i++)
+		if (p[n + i].revents != 0)
+			pass_on(s, &s->children[i]);
 	if (p[n - 2].revents != 0)
 		reap(s);
 	for (size_t i = 0; i < n - 2; i++)
@@ -464,8 +535,13 @@ listener_serve(struct listener *l, const struct listener_how *how, int *fd,
 	int r = 0;
 
 	s.children = calloc((size_t)how->connections, sizeof(*s.children));
-	if (s.children == NULL)
+	s.poll = calloc(LISTENER_MAX + 2 +
+	    (how->meets ? (size_t)how->connections : 0), sizeof(*s.poll));
+	if (s.children == NULL || s.poll == NULL) {
+		free(s.children);
+		free(s.poll);
 		return error_set(err, ERR_SYSTEM, "out of memory");
+	}
 	while (s.until == -1 || (s.n > 0 && mono_ms() < s.until))
 		if ((r = turn(&s, fd, err)) != 0)
 			break;
@@ -476,6 +552,7 @@ listener_serve(struct listener *l, const struct listener_how *how, int *fd,
 		    "in time", s.n);
 	signal_all(&s, SIGKILL);
 	free(s.children);
+	free(s.poll);
 	listener_close(l);
 	return r;
 }

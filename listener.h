@@ -25,6 +25,7 @@ struct listener {
 	bool far;		/* one is TCP of another address than loopback */
 	bool near;		/* one is TCP of a loopback address */
 	int children;		/* a signalfd for SIGCHLD */
+	int meet;		/* in a new process: meet.h, or -1 */
 };
 
 /*
@@ -45,6 +46,7 @@ struct listener_how {
 	long drain_ms;
 	int signals;			/* a signalfd that ends it */
 	bool tls;			/* over TCP: nothing is said in plain */
+	bool meets;			/* connections find each other */
 	const struct log *log;
 	struct stats *stats;
 };

@@ -597,7 +597,7 @@ serve_http(const struct front *front, struct error *err)
 {
 	const struct front_http f = { .loop = front->loop,
 	    .rows = front->rows, .log = front->log, .in = front->in,
-	    .out = front->out, .signals = -1 };
+	    .out = front->out, .meet = -1, .signals = -1 };
 
 	return front_http(&f, err);
 }

@@ -487,12 +487,13 @@ auth_session(struct caller *who, const char *id)
 {
 	struct error err;
 
-	if (id == NULL)
+	who->misnamed = false;
+	if (id == NULL || *id == '\0')
 		return 0;
-	if (*id == '\0' || name_label_value("X-Session-ID", id, &err) == -1)
-		return 400;
 	if (!who->chooses)
 		return strcmp(id, who->session) == 0 ? 0 : 403;
-	(void)snprintf(who->session, sizeof(who->session), "%s", id);
+	who->misnamed = name_label_value("X-Session-ID", id, &err) == -1;
+	if (!who->misnamed)
+		(void)snprintf(who->session, sizeof(who->session), "%s", id);
 	return 0;
 }

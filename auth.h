@@ -78,6 +78,7 @@ struct caller {
 	const char *namespaces;	/* the only ones, or NULL */
 	bool chooses;		/* its session, by X-Session-ID */
 	bool sent;		/* and did; the caller's of this module */
+	bool misnamed;		/* what it sent is no session's name */
 };
 
 enum auth_answer {
@@ -96,7 +97,8 @@ const char *auth_bearer(const struct http *h);
  */
 enum auth_answer auth_reviewed(const struct auth *a, const char *json,
     size_t len, struct caller *who, struct error *err);
-/* 0; or the status that refuses this X-Session-ID (NULL: none was sent). */
+/* 0; or the status that refuses this X-Session-ID (NULL, "": none was sent).
+ * One that can't be is for the tools to refuse: the rest needs no session. */
 int auth_session(struct caller *who, const char *id);
 
 #endif

@@ -164,6 +164,10 @@ as_new(struct front *h)
 	as->who = h->who;
 	as->caller = (struct mcp_caller){ .name = as->who.name,
 	    .over = on_over, .arg = as };
+	if (as->who.misnamed)
+		as->caller.refusal = "sandbox exec failed: invalid session "
+		    "ID: X-Session-ID must be 1 to 63 letters, digits, '-', "
+		    "'_' or '.'";
 	if (env != NULL) {
 		as->config = *env->config;
 		if (h->who.namespaces != NULL) {
@@ -198,6 +202,7 @@ as_find(struct front *h)
 		if (strcmp(as->who.name, h->who.name) == 0 &&
 		    strcmp(as->who.session, h->who.session) == 0 &&
 		    as->who.sent == h->who.sent &&
+		    as->who.misnamed == h->who.misnamed &&
 		    as->who.namespaces == h->who.namespaces)
 			return as;
 	return as_new(h);
@@ -741,12 +746,9 @@ check_session(struct front *h)
 	const char *id = http_field(h->http, "X-Session-ID");
 	int status = auth_session(&h->who, id);
 
-	h->who.sent = id != NULL;
-	if (status == 403)
+	h->who.sent = id != NULL && *id != '\0';
+	if (status != 0)
 		refuse(h, status, NULL, "this session is not yours");
-	else if (status != 0)
-		refuse(h, status, NULL, "X-Session-ID must be 1 to 63 letters, "
-		    "digits, '-', '_' or '.'");
 }
 
 static bool

@@ -297,6 +297,7 @@ hosting_open(struct hosting *h, const struct config *c, const struct log *log,
 void
 hosting_close(struct hosting *h)
 {
+	listener_remove(&h->listener);
 	auth_close(&h->auth);
 	stats_close(h->stats);
 	tls_free(h->tls);
@@ -346,8 +347,9 @@ hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
 	};
 	/* What a resolver reads comes first. */
 	const char *there[PATHS + 1] = { "/etc" };
+	const char *sockets[LISTENER_MAX + 1] = { NULL };
 	struct sandbox box = { .read_paths = there, .serve = true,
-	    .debug = h->config->debug_sandbox };
+	    .remove_paths = sockets, .debug = h->config->debug_sandbox };
 	struct sandbox_state state;
 	char folders[3][4096];
 	size_t n = 1;
@@ -357,6 +359,8 @@ hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
 		if (file_there(*paths))
 			there[n++] = *paths;
 	n = tls_folders(h, folders, there, n);
+	for (size_t i = 0; i < h->listener.nfiles; i++)
+		sockets[i] = h->listener.files[i].path;
 	if (sandbox_enter(&box, &state, err) == -1)
 		return -1;
 	r = listener_serve(&h->listener, &how, &h->in, err);

@@ -191,6 +191,23 @@ bind_unix(int fd, const union address *a, size_t len, unsigned mode)
 	return r;
 }
 
+/* What is at that path is ours now; held, it can't be taken for another. */
+static int
+note_file(struct listener *l, const char *path, struct error *err)
+{
+	struct listener_file *f = &l->files[l->nfiles];
+	const char *slash = strrchr(path, '/');
+	int len = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+
+	(void)snprintf(f->path, sizeof(f->path), "%.*s", len == 0 ? 1 : len,
+	    len == 0 ? "." : path);
+	f->name = slash == NULL ? path : slash + 1;
+	f->fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	f->folder = open(f->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	l->nfiles++;
+	return f->fd == -1 || f->folder == -1 ? error_sys(err, path) : 0;
+}
+
 static int
 open_one(struct listener *l, const char *text, unsigned mode,
     const struct log *log, struct error *err)
@@ -218,6 +235,9 @@ open_one(struct listener *l, const char *text, unsigned mode,
 	    bind(fd, &a.any, (socklen_t)len);
 	if (r == -1 || listen(fd, BACKLOG) == -1)
 		return error_sys(err, text);
+	if (a.any.sa_family == AF_UNIX && note_file(l, text +
+	    (strncmp(text, "unix:", 5) == 0 ? 5 : 0), err) == -1)
+		return -1;
 	note_kind(l, &a);
 	log_line(log, LOG_NOTE, "listening on %s", text);
 	return 0;
@@ -288,11 +308,28 @@ listener_take(struct listener *l, size_t n, struct error *err)
 }
 
 void
+listener_remove(const struct listener *l)
+{
+	struct stat st;
+
+	/* One that has no name any more has lost it to another. */
+	for (size_t i = 0; i < l->nfiles; i++)
+		if (fstat(l->files[i].fd, &st) == 0 && st.st_nlink > 0)
+			(void)unlinkat(l->files[i].folder, l->files[i].name,
+			    0);
+}
+
+void
 listener_close(struct listener *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		(void)close(l->fds[i]);
 	l->n = 0;
+	for (size_t i = 0; i < l->nfiles; i++) {
+		(void)close(l->files[i].fd);
+		(void)close(l->files[i].folder);
+	}
+	l->nfiles = 0;
 	if (l->children != -1)
 		(void)close(l->children);
 	l->children = -1;
@@ -491,6 +528,7 @@ begin_end(struct server *s)
 	for (size_t i = 0; i < s->l->n; i++)
 		(void)close(s->l->fds[i]);
 	s->l->n = 0;
+	listener_remove(s->l);
 	s->until = mono_ms() + s->how->drain_ms + LIMIT_DRAIN_MS + LATE_MS;
 	signal_all(s, SIGTERM);
 }

@@ -19,7 +19,16 @@ struct stats;
 
 enum { LISTENER_MAX = 16 };
 
+/* A socket's file that we have made, and the folder it is in. */
+struct listener_file {
+	int fd, folder;		/* O_PATH */
+	char path[108];		/* the folder's */
+	const char *name;	/* in that folder; borrowed from the address */
+};
+
 struct listener {
+	struct listener_file files[LISTENER_MAX];
+	size_t nfiles;
 	int fds[LISTENER_MAX];
 	size_t n;
 	bool far;		/* one is TCP of another address than loopback */
@@ -31,7 +40,8 @@ struct listener {
 /*
  * Each address: HOST:PORT (a literal or localhost), [IPv6]:PORT, :PORT for all
  * addresses, or a path, unix:PATH. A socket file nobody listens on any more is
- * replaced; a new one gets this mode.
+ * replaced; a new one gets this mode, and is removed when serving ends, unless
+ * another has taken its place. The addresses are borrowed until then.
  */
 int listener_open(struct listener *l, const char *const *addresses, size_t n,
     unsigned mode, const struct log *log, struct error *err);
@@ -40,6 +50,8 @@ size_t listener_inherited(void);
 /* Take these instead of opening any. */
 int listener_take(struct listener *l, size_t n, struct error *err);
 void listener_close(struct listener *l);
+/* The files of sockets; not for those that were forked. */
+void listener_remove(const struct listener *l);
 
 struct listener_how {
 	long connections, per_source;	/* limits */

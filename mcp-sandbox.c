@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "alive.h"
@@ -278,6 +279,13 @@ tools_choose(struct server *s, struct error *err)
 	    "no family; there are: agent-sandbox, bash, jobs", s->config.tools);
 }
 
+static int
+fail(const struct server *s, int status, const struct error *err)
+{
+	log_line(&s->log, LOG_ERROR, "%s", err->text);
+	return status;
+}
+
 /* Our credentials, in memory before the jail. */
 static int
 credentials_open(struct server *s, struct error *err)
@@ -316,9 +324,38 @@ cluster_open(struct server *s, struct error *err)
 	if ((e->links = links_open(e, err)) == NULL ||
 	    ((s->families & FAMILY_BASH || s->command != NULL) &&
 	    (e->sessions = sessions_open(e, err)) == NULL) ||
-	    (s->families & FAMILY_JOBS && jobcache_check(e, err) == -1))
+	    (s->families & FAMILY_JOBS && s->host.mode != HOSTING_SERVE &&
+	    jobcache_check(e, err) == -1))
 		return -1;
 	return session_open(s, err);
+}
+
+/*
+ * The same for a server that listens: asked once, by a process that has no
+ * other task, because nothing of TLS may be set up before the others' fork.
+ * 0, or the exit status.
+ */
+static int
+volume_checked(struct server *s, struct error *err)
+{
+	int status = 0;
+	pid_t pid;
+
+	if ((s->families & FAMILY_JOBS) == 0 || s->config.job.cache_pvc == NULL)
+		return 0;
+	if ((pid = fork()) == 0) {
+		alarm(LIMIT_SETUP_MS / 1000);
+		if (cluster_open(s, err) == 0 &&
+		    jobcache_check(&s->env, err) == 0)
+			_exit(0);
+		_exit(fail(s, err->code == ERR_CONFIG ? EXIT_CONFIG :
+		    EXIT_CLUSTER, err));
+	}
+	if (pid == -1 || waitpid(pid, &status, 0) == -1) {
+		error_sys(err, "a process of its own");
+		return fail(s, EXIT_OS, err);
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_OS;
 }
 
 /*
@@ -481,13 +518,6 @@ serve(struct server *s, struct error *err)
 	}
 	server_close(s);
 	return r;
-}
-
-static int
-fail(const struct server *s, int status, const struct error *err)
-{
-	log_line(&s->log, LOG_ERROR, "%s", err->text);
-	return status;
 }
 
 /* What is asked for is only some words. */
@@ -657,6 +687,10 @@ main(int argc, char *argv[])
 	/* Past this, each connection is in a process of its own. */
 	if (s.host.mode == HOSTING_SERVE && s.command == NULL) {
 		alarm(0);
+		if ((r = volume_checked(&s, &error)) != 0) {
+			server_close(&s);
+			return r;
+		}
 		if ((r = listen_and_serve(&s, &error)) == -1)
 			return fail(&s, EXIT_OS, &error);
 		if (r == 0) {

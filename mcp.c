@@ -397,6 +397,8 @@ start(struct request *r, const struct tool *t, struct json args)
 		.client = r->client, .log = r->log, .tool = t,
 	};
 	const struct mcp_caller *who = r->m->who;
+	const char *why = who != NULL && result_is_tool(t) ? who->refusal :
+	    NULL;
 	struct error err;
 	struct buf state;
 	enum json_type answers =
@@ -417,7 +419,9 @@ start(struct request *r, const struct tool *t, struct json args)
 	if (r->to.modern && unseal(r, &proto, &state) == -1)
 		goto out;
 	rpc_batch_hold(r->to.batch);
-	if (call_start(r->m->calls, t, args, &proto, &err) == 0)
+	if (why != NULL)
+		error_set(&err, ERR_INPUT, "%s", why);
+	else if (call_start(r->m->calls, t, args, &proto, &err) == 0)
 		goto out;
 	rpc_batch_drop(&r->m->rpc, r->to.batch);
 	over(r->m, &proto, &err, false);

@@ -78,6 +78,7 @@ bool mcp_waits(const struct mcp *m, long ticket);
 struct mcp_caller {
 	void *env;		/* NULL: mcp_open()'s */
 	const char *name;
+	const char *refusal;	/* why no tool works for it, or NULL */
 	void (*over)(void *arg, const struct call *c, const struct error *err,
 	    bool cancelled);
 	void *arg;

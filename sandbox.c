@@ -208,6 +208,7 @@ enum {
 	RULE_PATH = 1,
 	FS_READ_FILE = 1 << 2,
 	FS_READ_DIR = 1 << 3,
+	FS_REMOVE_FILE = 1 << 5,
 	FS_ABI_1 = (1 << 13) - 1,
 	FS_ABI_2 = 1 << 13,	/* rename and link across folders */
 	FS_ABI_3 = 1 << 14,	/* truncate */
@@ -254,16 +255,17 @@ landlock_open(int abi, struct error *err)
 }
 
 static int
-landlock_allow(int ruleset, const char *path, struct error *err)
+landlock_allow(int ruleset, uint64_t what, const char *path,
+    struct error *err)
 {
-	struct path_rule rule = { .allowed = FS_READ_FILE };
+	struct path_rule rule = { .allowed = what };
 	struct stat st;
 	int r = -1;
 
 	if ((rule.fd = open(path, O_PATH | O_CLOEXEC)) == -1)
 		return failed(err, path);
 	if (fstat(rule.fd, &st) == 0) {
-		if (S_ISDIR(st.st_mode))
+		if (S_ISDIR(st.st_mode) && what == FS_READ_FILE)
 			rule.allowed |= FS_READ_DIR;
 		r = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH,
 		    &rule, 0);
@@ -286,7 +288,10 @@ paths_limit(const struct sandbox *s, int *abi, struct error *err)
 		return -1;
 	for (path = s->read_paths; r == 0 && path != NULL && *path != NULL;
 	    path++)
-		r = landlock_allow(fd, *path, err);
+		r = landlock_allow(fd, FS_READ_FILE, *path, err);
+	for (path = s->remove_paths; r == 0 && path != NULL && *path != NULL;
+	    path++)
+		r = landlock_allow(fd, FS_REMOVE_FILE, *path, err);
 	if (r == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == -1)
 		r = failed(err, "landlock_restrict_self");
 	(void)close(fd);

@@ -20,6 +20,8 @@ struct sandbox {
 	/* Files or folders, NULL at the end. What is replaced by a rename, as
 	 * a token is, can be read later only if its folder is here. */
 	const char *const *read_paths;
+	/* Folders in which files can be removed, NULL at the end; may be NULL. */
+	const char *const *remove_paths;
 	/* This process will fork: those it makes are to confine themselves, and
 	 * are in the meantime held by what holds this one. */
 	bool serve;

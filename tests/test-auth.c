@@ -284,14 +284,15 @@ static const struct {
 	const char *id;
 	int status;
 	const char *session;
+	bool misnamed;
 } sessions[] = {
 	{ true, NULL, 0, "own" }, { true, "other", 0, "other" },
-	{ true, "", 400, "own" }, { true, "a b", 400, "own" },
-	{ true, "a,b", 400, "own" },
+	{ true, "", 0, "own" }, { true, "a b", 0, "own", true },
+	{ true, "a,b", 0, "own", true },
 	{ true, "0123456789012345678901234567890123456789012345678901234567890"
-	    "123", 400, "own" },
+	    "123", 0, "own", true },
 	{ false, NULL, 0, "own" }, { false, "own", 0, "own" },
-	{ false, "other", 403, "own" },
+	{ false, "other", 403, "own" }, { false, "a b", 403, "own" },
 };
 
 START_TEST(lets_a_caller_choose_its_session_if_it_may)
@@ -302,6 +303,7 @@ START_TEST(lets_a_caller_choose_its_session_if_it_may)
 	ck_assert_int_eq(auth_session(&who, sessions[_i].id),
 	    sessions[_i].status);
 	ck_assert_str_eq(who.session, sessions[_i].session);
+	ck_assert_int_eq(who.misnamed, sessions[_i].misnamed);
 }
 END_TEST
 

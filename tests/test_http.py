@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
 import subprocess
 import time
@@ -111,7 +112,7 @@ STATUSES = {
     "no Host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
     "HTTP/1.0": (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
     "no HTTP": (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
-    "a session that is no label": (post(PING, X_Session_ID="a b"), 400),
+    "a session that is no label": (post(PING, X_Session_ID="a b"), 200),
     "a body that is too long": (post(b"", Content_Length=8388609), 413),
 }
 
@@ -451,6 +452,21 @@ def test_bash_wants_a_session(serve):
     assert "missing X-Session-ID header" in answer.body.decode()
 
 
+@pytest.mark.parametrize("id", ["a b", "x" * 64, "-a", "\xe9"])
+def test_a_session_that_cannot_be_is_a_tools_error(serve, standin, id):
+    server = serve()
+    for name, args in (("bash", {"command": "id"}),
+                       ("list_sandboxes", {"namespace": NS})):
+        answer = server.ask(tool(name, args, X_Session_ID=id))
+        assert answer.status == 200
+        assert answer.json()["result"]["isError"] is True
+        assert "sandbox exec failed: invalid session ID" in \
+            answer.body.decode()
+    listed = server.ask(call("tools/list", X_Session_ID=id))
+    assert "tools" in listed.json()["result"]
+    assert not standin.requests("^GET$", CLAIMS)
+
+
 def test_metrics_are_of_all_processes(serve):
     server = serve()
     for _ in range(3):
@@ -577,6 +593,38 @@ def test_the_default_is_a_path(standin, tmp_path):
         wait_for(path.exists, "the socket")
         process.terminate()
         assert process.wait(10) == 0
+    assert not path.exists()
+
+
+def test_a_socket_file_goes_with_its_server_unless_it_is_anothers(
+        serve, tmp_path):
+    paths = [tmp_path / "one.sock", tmp_path / "two.sock"]
+    server = serve("--listen", f"unix:{paths[1]}", path=f"{paths[0]}")
+    paths[1].unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(paths[1]))
+        server.process.terminate()
+        assert server.process.wait(10) == 0
+        assert [p.exists() for p in paths] == [False, True]
+
+
+def test_the_volume_of_jobs_is_asked_for_once(serve, standin, tmp_path):
+    path = r"/persistentvolumeclaims/cache$"
+    env = {"MCP_K8S_ALLOWED_IMAGES": "x:1", "MCP_K8S_CACHE_PVC": "cache",
+           "MCP_K8S_CACHE_MOUNT_PATH": "/c", "MCP_K8S_NAMESPACE": "default"}
+    done = subprocess.run(
+        [BINARY, "serve", "--listen", f"unix:{tmp_path}/s"], text=True,
+        env=clean_environment(KUBECONFIG=standin.kubeconfig, **env),
+        capture_output=True, timeout=20)
+    assert done.returncode == 78 and "'cache'" in done.stderr
+    assert len(standin.requests("^GET$", path)) == 1
+    assert not (tmp_path / "s").exists()
+    standin.call("POST", "/api/v1/namespaces/default/persistentvolumeclaims",
+                 {"metadata": {"name": "cache"}})
+    server = serve(**env)
+    for _ in range(3):
+        assert server.ask(post(PING)).status == 200
+    assert len(standin.requests("^GET$", path)) == 2
 
 
 @needs_systemd

@@ -35,6 +35,7 @@
 	X(LIMIT_OUTPUT_CHARS, 300000, "characters", "output budget of one call") \
 	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
 	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\
+	X(LIMIT_IMPERSONATE, 64, "fields", "of impersonation, groups included") \
 	X(LIMIT_LIST, 500, "objects", "in one page of a list")		\
 	X(LIMIT_CONNECT_MS, 10000, "ms", "to connect, TLS included")	\
 	X(LIMIT_FIRST_BYTE_MS, 30000, "ms", "until an answer begins")	\

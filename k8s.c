@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +13,16 @@
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
+#include "k8sauth.h"
 #include "k8sfail.h"
 #include "kubeconfig.h"
 #include "loop.h"
 #include "mono.h"
+#include "proxy.h"
 #include "web.h"
 
 enum {
 	TOTAL_MS = 60000,	/* of a request that names no limit */
-	TOKEN_MS = 60000,	/* a token file may be this stale */
 	PAUSE_MS = 100,		/* before the first retry; doubles */
 	ERROR_BODY = 64 << 10
 };
@@ -31,10 +31,8 @@ struct k8s {
 	struct loop *loop;
 	struct web *web;
 	const struct kubeconfig *kc;
-	struct web_tls tls;
+	struct k8sauth *auth;
 	char *proxy, *resolve;
-	char *token;
-	long token_read;
 	struct k8s_op *ops;
 };
 
@@ -49,6 +47,7 @@ struct k8s_op {
 	struct buf refusal;	/* a stream's body when it is not 2xx */
 	struct error failed;	/* it could not even be sent */
 	long deadline;		/* 0: none */
+	unsigned long generation;	/* of the credentials it was sent with */
 	int tries;
 	bool stream, delivered, reauthed, busy, dead;
 };
@@ -102,96 +101,22 @@ pin(const char *host, const char *port, char **line, struct error *err)
 	return *line != NULL ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
 }
 
-/*
- * "scheme://[user@]host[:port]": libcurl's default port is 1080 for all and
- * it resolves for socks5, both unlike client-go.
- */
+/* libcurl resolves for socks5, unlike client-go; here the proxy does. */
 static int
 pin_proxy(struct k8s *k, const char *url, struct error *err)
 {
-	const char *rest = strstr(url, "://"), *at, *colon, *port;
-	char scheme[16] = "", host[256], number[16];
-	int len;
+	static const char local[] = "socks5://";
+	char host[256], port[8];
 
-	if (rest == NULL || (size_t)(rest - url) >= sizeof(scheme))
+	if (proxy_parts(url, host, sizeof(host), port) == -1)
 		return error_set(err, ERR_CONFIG, "proxy-url: not a URL");
-	memcpy(scheme, url, (size_t)(rest - url));
-	rest += 3;
-	at = strchr(rest, '@');
-	at = at != NULL ? at + 1 : rest;
-	len = *at == '[' ? (int)strcspn(at, "]") + 1 : (int)strcspn(at, ":/");
-	(void)snprintf(host, sizeof(host), "%.*s", *at == '[' ? len - 2 : len,
-	    *at == '[' ? at + 1 : at);
-	port = strcmp(scheme, "http") == 0 ? "80" :
-	    strcmp(scheme, "https") == 0 ? "443" : "1080";
-	colon = at + strnlen(at, (size_t)len);
-	if (*colon == ':') {
-		(void)snprintf(number, sizeof(number), "%.*s",
-		    (int)strspn(colon + 1, "0123456789"), colon + 1);
-		port = number;
-	}
-	if (asprintf(&k->proxy, "%s://%.*s:%s",
-	    strcmp(scheme, "socks5") == 0 ? "socks5h" : scheme,
-	    (int)(colon - rest), rest, port) == -1) {
+	if (strncmp(url, local, strlen(local)) != 0)
+		k->proxy = strdup(url);
+	else if (asprintf(&k->proxy, "socks5h%s", url + 6) == -1)
 		k->proxy = NULL;
+	if (k->proxy == NULL)
 		return error_set(err, ERR_SYSTEM, "out of memory");
-	}
 	return pin(host, port, &k->resolve, err);
-}
-
-static char *
-token_load(const char *path, struct error *err)
-{
-	char *token = malloc(LIMIT_TOKEN + 1);
-	ssize_t n = -1;
-	int fd;
-
-	if (token == NULL) {
-		error_set(err, ERR_SYSTEM, "out of memory");
-		return NULL;
-	}
-	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) != -1) {
-		n = read(fd, token, LIMIT_TOKEN + 1);
-		close(fd);
-	}
-	while (n > 0 && n <= LIMIT_TOKEN &&
-	    isspace((unsigned char)token[n - 1]))
-		n--;
-	if (n == -1)
-		error_sys(err, path);
-	else if (n == 0 || n > LIMIT_TOKEN)
-		n = error_set(err, ERR_CONFIG, "%s: %s", path, n == 0 ?
-		    "empty" : "longer than a token");
-	if (n == -1) {
-		explicit_bzero(token, LIMIT_TOKEN + 1);
-		free(token);
-		return NULL;
-	}
-	token[n] = '\0';
-	return token;
-}
-
-static void
-token_drop(struct k8s *k)
-{
-	if (k->token != NULL)
-		explicit_bzero(k->token, strlen(k->token));
-	free(k->token);
-	k->token = NULL;
-}
-
-/* The old one stays when there is no new one. */
-static int
-token_refresh(struct k8s *k, struct error *err)
-{
-	char *token;
-
-	k->token_read = mono_ms();
-	if ((token = token_load(k->kc->token_file, err)) == NULL)
-		return -1;
-	token_drop(k);
-	k->token = token;
-	return 0;
 }
 
 static int
@@ -200,19 +125,14 @@ setup(struct k8s *k, struct error *err)
 	const struct kubeconfig *kc = k->kc;
 	int r;
 
-	k->tls = (struct web_tls){ .ca = kc->ca, .cert = kc->cert,
-	    .key = kc->key, .name = kc->tls_name, .insecure = kc->insecure };
 	if (kc->proxy != NULL)
 		r = pin_proxy(k, kc->proxy, err);
 	else
 		r = pin(kc->host, kc->port, &k->resolve, err);
 	if (r == -1)
 		return error_wrap(err, "%s", kc->source);
-	if (kc->token_file != NULL)
-		return token_refresh(k, err);
-	if (kc->token != NULL && (k->token = strdup(kc->token)) == NULL)
-		return error_set(err, ERR_SYSTEM, "out of memory");
-	return 0;
+	k->auth = k8sauth_open(k->loop, kc, err);
+	return k->auth != NULL ? 0 : -1;
 }
 
 struct k8s *
@@ -241,7 +161,7 @@ k8s_close(struct k8s *k)
 		return;
 	while (k->ops != NULL)
 		k8s_cancel(k->ops);
-	token_drop(k);
+	k8sauth_close(k->auth);
 	free(k->proxy);
 	free(k->resolve);
 	free(k);
@@ -260,11 +180,9 @@ k8s_web(struct k8s *k)
 }
 
 bool
-k8s_reauth(struct k8s *k)
+k8s_reauth(struct k8s *k, unsigned long generation)
 {
-	struct error ignored;
-
-	return k->kc->token_file != NULL && token_refresh(k, &ignored) == 0;
+	return k8sauth_refused(k->auth, generation);
 }
 
 /* --- a request's parts ------------------------------------------------- */
@@ -283,29 +201,29 @@ int
 k8s_target(struct k8s *k, const char *path, struct k8s_target *t,
     struct web_req *req, struct error *err)
 {
-	struct error ignored;
+	const char *const *as = k8sauth_impersonate(k->auth);
+	size_t n = 2;
 
 	*t = (struct k8s_target){ .headers = {
 	    "User-Agent: mcp-sandbox/" VERSION,
 	    "Accept: application/json, */*" } };
-	if (k->kc->token_file != NULL &&
-	    mono_ms() - k->token_read > TOKEN_MS)
-		(void)token_refresh(k, &ignored);
-	if (asprintf(&t->url, "%s%s", k->kc->server, path) == -1)
+	if (k8sauth_field(k->auth, &t->auth, &t->generation, err) == -1)
+		return -1;
+	if (asprintf(&t->url, "%s%s", k->kc->server, path) == -1) {
 		t->url = NULL;
-	if (k->token != NULL && asprintf(&t->auth, "Authorization: Bearer %s",
-	    k->token) == -1)
-		t->auth = NULL;
-	if (t->url == NULL || (k->token != NULL && t->auth == NULL)) {
 		k8s_release(t);
 		return error_set(err, ERR_SYSTEM, "out of memory");
 	}
-	t->headers[2] = t->auth;
+	if (t->auth != NULL)
+		t->headers[n++] = t->auth;
+	for (; as != NULL && *as != NULL && n < K8S_FIELDS; as++)
+		t->headers[n++] = *as;
 	req->url = t->url;
 	req->headers = t->headers;
-	req->tls = &k->tls;
+	req->tls = k8sauth_tls(k->auth);
 	req->resolve = k->resolve;
 	req->proxy = k->proxy;
+	req->proxy_ca = k->kc->proxy_ca;
 	return 0;
 }
 
@@ -397,7 +315,7 @@ pause_before(struct k8s_op *op, const struct web_op *w,
 
 	if (reply->err == NULL && reply->status == 401 && !op->reauthed) {
 		op->reauthed = true;
-		return k8s_reauth(op->k) ? 0 : -1;
+		return k8s_reauth(op->k, op->generation) ? 0 : -1;
 	}
 	if (!worth_it(op, w, reply))
 		return -1;
@@ -512,7 +430,7 @@ send_it(struct k8s_op *op, struct error *err)
 {
 	struct web_req req = { .method = op->method, .body = op->body,
 	    .stream = op->stream };
-	const char *headers[5] = { NULL };
+	const char *headers[K8S_FIELDS + 2] = { NULL };
 	struct k8s_target t;
 	long left;
 
@@ -533,6 +451,7 @@ send_it(struct k8s_op *op, struct error *err)
 	    "Content-Type: application/json";
 	memcpy(headers + 1, t.headers, sizeof(t.headers));
 	req.headers = op->body != NULL ? headers : headers + 1;
+	op->generation = t.generation;
 	op->web_op = web_send(op->k->web, &req, on_web, op, err);
 	k8s_release(&t);
 	return op->web_op != NULL ? 0 : -1;

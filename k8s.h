@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "budget.h"
 #include "event.h"
 
 struct error;
@@ -55,17 +56,20 @@ void k8s_escape(struct buf *out, const char *s);
 
 /* For watch.c and stream.c: address, credentials and limits of a request.
  * The result's pointers live until k8s_release(). */
+enum { K8S_FIELDS = 3 + LIMIT_IMPERSONATE };
+
 struct k8s_target {
 	char *url;
 	char *auth;		/* "Authorization: Bearer ...", or NULL */
-	const char *headers[4];
+	unsigned long generation;	/* for k8s_reauth() */
+	const char *headers[K8S_FIELDS + 1];
 };
 int k8s_target(struct k8s *k, const char *path, struct k8s_target *t,
     struct web_req *req, struct error *err);
 void k8s_release(struct k8s_target *t);
-/* 401 was answered: read the token again if it comes from a file. true: the
- * request may be tried once more. */
-bool k8s_reauth(struct k8s *k);
+/* 401 was answered to a request with these credentials: get new ones if they
+ * come from a file. true: the request may be tried once more. */
+bool k8s_reauth(struct k8s *k, unsigned long generation);
 /* ms to wait before a try is repeated for the tries'th time (from 1), with
  * jitter; retry_after is the field's value, or "". */
 long k8s_pause(int tries, const char *retry_after);

@@ -298,9 +298,9 @@ credentials_open(struct server *s, struct error *err)
 	    err) == -1)
 		return -1;
 	e->namespace = s->kc.namespace;
-	if (s->kc.warn_mode)
+	if (s->kc.readable != NULL)
 		log_line(&s->log, LOG_WARN, "%s can be read by others: chmod "
-		    "600 it", s->kc.source);
+		    "600 it", s->kc.readable);
 	if (s->kc.insecure)
 		log_line(&s->log, LOG_WARN, "%s: insecure-skip-tls-verify: "
 		    "anybody in between can be the cluster", s->kc.source);

@@ -342,7 +342,8 @@ refused(struct stream *s)
 	struct error err = { .code = ERR_CLUSTER };
 	long status = s->shake.status;
 
-	if (status == 401 && !s->reauthed && k8s_reauth(s->k)) {
+	if (status == 401 && !s->reauthed && k8s_reauth(s->k,
+	    s->target.generation)) {
 		s->reauthed = true;
 		s->fate = FATE_AGAIN;
 		return -1;

@@ -35,6 +35,7 @@ struct watch {
 	struct buf refusal;	/* the body of an answer that is not 2xx */
 	struct error failed;	/* why this try is over; ERR_NONE: it is not */
 	long opened;
+	unsigned long generation;	/* of this try's credentials */
 	int failures;		/* in a row */
 	bool useful;		/* this try brought something */
 	bool reauthed, busy, dead;
@@ -246,7 +247,7 @@ on_refusal(struct watch *w, const struct event *ev, const char *retry_after)
 	k8sfail_explain(&reply, &w->failed, NULL, 0);
 	switch (ev->status) {
 	case 401:
-		if (!w->reauthed && k8s_reauth(w->k)) {
+		if (!w->reauthed && k8s_reauth(w->k, w->generation)) {
 			w->reauthed = true;
 			break;
 		}
@@ -310,6 +311,7 @@ send_it(struct watch *w, const char *path, long seconds, struct error *err)
 	req.idle_ms = req.first_byte_ms;
 	if (k8s_target(w->k, path, &t, &req, err) == -1)
 		return -1;
+	w->generation = t.generation;
 	w->op = web_send(k8s_web(w->k), &req, on_web, w, err);
 	k8s_release(&t);
 	return w->op != NULL ? 0 : -1;

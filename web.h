@@ -43,6 +43,8 @@ struct web_req {
 	const struct web_tls *tls;
 	const char *resolve;		/* "host:port:address", or NULL */
 	const char *proxy;		/* or NULL */
+	const char *proxy_ca;		/* PEM: whom an https proxy is held
+					 * against; NULL: none. Borrowed */
 	/* Opens the socket instead of connect(2); -1 on failure. */
 	int (*open_socket)(void *arg);
 	void *open_arg;

@@ -170,6 +170,24 @@ set_blob(CURL *easy, CURLoption option, const char *pem, size_t extra)
 	(code = code != CURLE_OK ? code :				\
 	    curl_easy_setopt(s->easy, (option), (value)))
 
+/* Who is in between is no part of the cluster: its authority, name and client
+ * certificate are not for the proxy. */
+static CURLcode
+set_proxy_tls(struct webset *s, const struct web_req *req)
+{
+	CURLcode code = CURLE_OK;
+
+	SET(CURLOPT_PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	SET(CURLOPT_PROXY_SSL_VERIFYPEER, 1L);
+	SET(CURLOPT_PROXY_SSL_VERIFYHOST, 2L);
+	(void)curl_easy_setopt(s->easy, CURLOPT_PROXY_CAINFO, NULL);
+	(void)curl_easy_setopt(s->easy, CURLOPT_PROXY_CAPATH, NULL);
+	if (code == CURLE_OK && req->proxy_ca != NULL)
+		code = set_blob(s->easy, CURLOPT_PROXY_CAINFO_BLOB,
+		    req->proxy_ca, 0);
+	return code;
+}
+
 static CURLcode
 set_tls(struct webset *s, const struct web_tls *tls)
 {
@@ -225,6 +243,9 @@ set_connection(struct webset *s, const struct web_req *req)
 		code = CURLE_OUT_OF_MEMORY;
 	if (code == CURLE_OK && s->secure)
 		code = set_tls(s, req->tls);
+	if (code == CURLE_OK && req->proxy != NULL &&
+	    strncmp(req->proxy, "https:", 6) == 0)
+		code = set_proxy_tls(s, req);
 	return code;
 }
 

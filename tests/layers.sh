@@ -8,7 +8,8 @@ layers='error buf base64 digest utf8 log mono budget address token duration
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire
-event loop web webset config conffile completion kubeconfig kubeload k8s k8sfail watch
+event loop web webset config conffile completion proxy kubeconfig
+	kubeconfig-own kubeload kubeuser k8sauth k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway
 	manifest claim blocker env turn procs spool shell task files job
 	job-image job-write job-state job-result agent-job agent-jobrun

@@ -440,6 +440,24 @@ START_TEST(a_token_with_no_file_is_not_tried_twice)
 }
 END_TEST
 
+START_TEST(says_whom_it_impersonates)
+{
+	static const struct answer script[] = { { OK("{}", "2") } };
+	static char as[] = "Impersonate-User: jane";
+	static char group[] = "Impersonate-Group: dev";
+	static char *fields[] = { as, group, NULL }, basic[] = "dTpw";
+
+	serve(script, COUNT(script));
+	k8s_close(k);
+	kc.impersonate = fields;
+	kc.basic = basic;
+	k = k8s_open(loop, web, &kc, &err);
+	request("POST", "{}");
+	ck_assert_ptr_nonnull(strstr(server.last, "\r\nAuthorization: Basic "
+	    "dTpw\r\nImpersonate-User: jane\r\nImpersonate-Group: dev\r\n"));
+}
+END_TEST
+
 START_TEST(a_missing_token_file_is_an_error_at_the_start)
 {
 	static char none[] = "/nonexistent/token";
@@ -478,7 +496,7 @@ START_TEST(a_proxy_is_asked_instead)
 	kc.host = name;
 	kc.server = far;
 	kc.proxy = proxy;
-	(void)snprintf(proxy, sizeof(proxy), "http://localhost:%s/", port);
+	(void)snprintf(proxy, sizeof(proxy), "http://localhost:%s", port);
 	k = k8s_open(loop, web, &kc, &err);
 	ck_assert_msg(k != NULL, "%s", err.text);
 	request("GET", NULL);
@@ -579,6 +597,7 @@ add_all(TCase *t)
 	tcase_add_test(t, names_itself_and_the_type_of_its_body);
 	tcase_add_test(t, a_token_is_read_again_after_401_and_only_once);
 	tcase_add_test(t, a_token_with_no_file_is_not_tried_twice);
+	tcase_add_test(t, says_whom_it_impersonates);
 	tcase_add_test(t, a_missing_token_file_is_an_error_at_the_start);
 	tcase_add_test(t, a_name_is_resolved_at_the_start);
 	tcase_add_test(t, a_proxy_is_asked_instead);

@@ -26,7 +26,7 @@ static const char text[] =
     "users: [{name: u, user: {client-certificate: ca, client-key-data: "
     "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUJJakFOQmdrcWhraUc5dzBCQVFF"
     "RkFBT0NBUThBTUlJQkNnS0NBUUVBCi0tLS0tRU5EIFBSSVZBVEUgS0VZLS0tLS0K, "
-    "tokenFile: t}}]\n";
+    "tokenFile: t, as: a, as-groups: [b], as-user-extra: {c: [d]}}}]\n";
 
 static long left = -1;		/* allocations that succeed; -1: all */
 

@@ -153,6 +153,180 @@ START_TEST(reads_a_file_as_kubectl_writes_it)
 }
 END_TEST
 
+START_TEST(a_proxy_has_a_port_and_may_have_a_password)
+{
+	char *text = around("server: 'https://h', proxy-url: "
+	    "'HTTP://u:p%40@[::1]/', disable-compression: true", "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.proxy, "http://u:p%40@[::1]:80");
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+static void
+ck_list(char **list, const char *const *wanted)
+{
+	size_t i;
+
+	ck_assert_ptr_nonnull(list);
+	for (i = 0; wanted[i] != NULL; i++)
+		ck_assert_str_eq(list[i], wanted[i]);
+	ck_assert_ptr_null(list[i]);
+}
+
+START_TEST(impersonation_is_header_fields)
+{
+	static const char *const wanted[] = { "Impersonate-User: jane doe",
+	    "Impersonate-Uid: 06f6", "Impersonate-Group: dev",
+	    "Impersonate-Group: system:x", "Impersonate-Extra-a%2Fb%25: 1",
+	    "Impersonate-Extra-a%2Fb%25: 2", "Impersonate-Extra-Scopes: s",
+	    NULL };
+	char *text = around("server: 'https://h'", "token: t, as: jane doe, "
+	    "as-uid: 06f6, as-groups: [dev, 'system:x'], as-user-extra: "
+	    "{a/b%: ['1', '2'], Scopes: [s]}");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_list(kc.impersonate, wanted);
+	kubeconfig_free(&kc);
+	free(text);
+	text = around("server: 'https://h'", "token: t, as: '', as-uid: '', "
+	    "as-groups: [], as-user-extra: {}");
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_ptr_null(kc.impersonate);
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+START_TEST(impersonation_has_a_limit)
+{
+	char user[1024] = "as: a, as-groups: [", *text;
+	struct kubeconfig kc;
+	struct error err = { 0 };
+	size_t i;
+
+	for (i = 0; i < LIMIT_IMPERSONATE; i++)
+		strcat(user, "g,");
+	strcat(user, "]");
+	text = around("server: 'https://h'", user);
+	ck_assert_int_eq(parse(&kc, text, NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "as-groups: more than 64"));
+	free(text);
+}
+END_TEST
+
+START_TEST(a_password_becomes_basic)
+{
+	char *text = around("server: 'https://h'", "username: Aladdin, "
+	    "password: 'open sesame'");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.basic, "QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+/* --- several files -------------------------------------------------------- */
+
+static int
+merge(struct kubeconfig *kc, const char *one, const char *two,
+    const char *context, struct error *err)
+{
+	const struct kubeconfig_text all[] = {
+		{ "/k/one", one, strlen(one) },
+		{ "/k/sub/two", two, strlen(two) },
+	};
+
+	return kubeconfig_merge(kc, all, COUNT(all), context, read_file, NULL,
+	    err);
+}
+
+START_TEST(of_several_files_the_first_has_an_entry)
+{
+	static const char one[] =
+	    "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
+	    "clusters: [{name: k, cluster: {server: 'https://one', "
+	    "certificate-authority: ca.crt}}]\n";
+	static const char two[] = "current-context: c\n"
+	    "contexts: [{name: c, context: {cluster: k, user: u, namespace: "
+	    "mixed}}, {name: d, context: {cluster: l, user: u}}]\n"
+	    "clusters: [{name: k, cluster: {server: 'https://two', "
+	    "tls-server-name: mixed}}, {name: l, cluster: {server: "
+	    "'https://l'}}]\n"
+	    "users: [{name: u, user: {client-certificate: me.crt, "
+	    "client-key: me.key}}]\n";
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(merge(&kc, one, two, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.source, "/k/one");
+	ck_assert_str_eq(kc.host, "one");
+	ck_assert_str_eq(kc.namespace, "default");
+	ck_assert_ptr_null(kc.tls_name);
+	/* Each path by its own file. */
+	ck_assert_str_eq(kc.ca, files[0].text);
+	ck_assert_str_eq(kc.cert, files[1].text);
+	ck_assert_str_eq(kc.key, files[2].text);
+	kubeconfig_free(&kc);
+	ck_assert_msg(merge(&kc, one, two, "d", &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.host, "l");
+	ck_assert_str_eq(kc.source, "/k/sub/two");
+	kubeconfig_free(&kc);
+	ck_assert_msg(merge(&kc, two, one, NULL, &err) == -1, "took it");
+	ck_assert_ptr_nonnull(strstr(err.text,
+	    "client-certificate: /k/me.crt"));
+}
+END_TEST
+
+START_TEST(the_first_current_context_counts)
+{
+	static const char one[] = "current-context: ''\n";
+	char *two = around("server: 'https://h'", "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(merge(&kc, one, two, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.context, "c");
+	kubeconfig_free(&kc);
+	ck_assert_int_eq(merge(&kc, "current-context: d\n", two, NULL,
+	    &err), -1);
+	ck_assert_str_eq(err.text, "/k/sub/two:2: no context is called \"d\"; "
+	    "there is \"c\"");
+	free(two);
+}
+END_TEST
+
+START_TEST(any_bad_file_of_several_is_named)
+{
+	char *good = around("server: 'https://h'", "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_int_eq(merge(&kc, good, "a: [", NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "/k/sub/two:"));
+	ck_assert_int_eq(merge(&kc, good, "kind: Pod\n", NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "/k/sub/two:1: not a kube"));
+	/* A blank one is none. */
+	ck_assert_msg(merge(&kc, " \n", good, NULL, &err) == 0, "%s", err.text);
+	kubeconfig_free(&kc);
+	ck_assert_int_eq(merge(&kc, "", "\n", NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "/k/one: empty"));
+	ck_assert_int_eq(merge(&kc, "contexts: [{name: a}]\n",
+	    "contexts: [{name: b}]\n", NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "\"a\", \"b\""));
+	free(good);
+}
+END_TEST
+
 START_TEST(takes_the_context_asked_for)
 {
 	struct kubeconfig kc;
@@ -314,10 +488,27 @@ static const struct {
 	    "/k/config:4: exec: credential plugins are not run here; write" },
 	{ "server: 'https://h'", "auth-provider: {name: gcp}",
 	    "auth-provider: " },
-	{ "server: 'https://h'", "username: a, password: s3cret",
-	    "username: passwords are not" },
-	{ "server: 'https://h'", "as: root, token: t", "as: impersonation" },
-	{ "server: 'https://h'", "as-groups: [a], token: t", "as-groups: " },
+	{ "server: 'https://h'", "username: 'a:b', password: s3cret",
+	    "username: missing" },
+	{ "server: 'https://h'", "password: s3cret", "username: missing" },
+	{ "server: 'https://h'", "username: a, password: s3cret, token: t",
+	    "a token and a password contradict" },
+	{ "server: 'https://h'", "as-groups: [a], token: t", "need a user" },
+	{ "server: 'https://h'", "as-uid: '7'", "need a user: as" },
+	{ "server: 'https://h'", "as: \"a\\r\\nX: y\"", "as: empty, or" },
+	{ "server: 'https://h'", "as: 'a '", "as: empty, or with" },
+	{ "server: 'https://h'", "as: [a]", "as must be a string" },
+	{ "server: 'https://h'", "as: a, as-groups: ['']", "as-groups: empty" },
+	{ "server: 'https://h'", "as: a, as-groups: [\"b\\nc\"]",
+	    "as-groups: empty, or with control" },
+	{ "server: 'https://h'", "as: a, as-groups: {b: c}",
+	    "as-groups must be a list" },
+	{ "server: 'https://h'", "as: a, as-user-extra: [b]",
+	    "as-user-extra must be a mapping" },
+	{ "server: 'https://h'", "as: a, as-user-extra: {b: c}",
+	    "as-user-extra must be a list" },
+	{ "server: 'https://h'", "as: a, as-user-extra: {'': [c]}",
+	    "as-user-extra: a key is empty" },
 	{ "server: 'https://h'", "token: \"s3cret\\r\\nX: y\"",
 	    "token: a token has no blanks" },
 	{ "server: 'https://h'", "token: \"s3cret\\0x\"", "NUL" },
@@ -503,6 +694,12 @@ folder_make(void)
 	put_config("kubeconfig", "credential");
 	put_config(".kube/config", "home");
 	unsetenv("KUBECONFIG");
+	unsetenv("HTTPS_PROXY");
+	unsetenv("HTTP_PROXY");
+	unsetenv("NO_PROXY");
+	unsetenv("https_proxy");
+	unsetenv("http_proxy");
+	unsetenv("no_proxy");
 	unsetenv("SSL_CERT_FILE");
 	unsetenv("CREDENTIALS_DIRECTORY");
 	unsetenv("KUBERNETES_SERVICE_HOST");
@@ -529,7 +726,7 @@ ck_load(const char *path, const char *host)
 	    err.text);
 	ck_assert_str_eq(kc.host, host);
 	ck_assert_int_eq(kc.token_file[0], '/');
-	ck_assert(!kc.warn_mode);
+	ck_assert_ptr_null(kc.readable);
 	kubeconfig_free(&kc);
 }
 
@@ -540,12 +737,77 @@ START_TEST(looks_in_the_promised_order)
 	ck_load(NULL, "home");
 	setenv("KUBECONFIG", ":/nowhere/x::b:a", 1);
 	ck_load(NULL, "b");
+	put("users", "users: [{name: u, user: {tokenFile: .kube/token}}]\n");
+	setenv("KUBECONFIG", "users:a", 1);
+	ck_load(NULL, "a");
+	setenv("KUBECONFIG", "users:none:b", 1);
+	ck_load(NULL, "b");
 	setenv("CREDENTIALS_DIRECTORY", "/nowhere", 1);
 	ck_load(NULL, "b");
 	setenv("CREDENTIALS_DIRECTORY", folder, 1);
 	ck_load(NULL, "credential");
 	ck_load("a", "a");
 	ck_load("./a", "a");
+}
+END_TEST
+
+START_TEST(a_file_of_the_list_that_is_no_kubeconfig_is_named)
+{
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	put("bad", "a: [\n");
+	setenv("KUBECONFIG", "a:bad", 1);
+	ck_assert_int_eq(kubeconfig_load(&kc, NULL, NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "/bad:"));
+	/* The one that is named alone is read alone. */
+	ck_load("b", "b");
+}
+END_TEST
+
+static void
+ck_proxy(const char *file, const char *proxy)
+{
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(kubeconfig_load(&kc, file, NULL, &err) == 0, "%s",
+	    err.text);
+	if (proxy == NULL)
+		ck_assert_msg(kc.proxy == NULL, "%s", kc.proxy);
+	else
+		ck_assert_str_eq(kc.proxy, proxy);
+	kubeconfig_free(&kc);
+}
+
+START_TEST(the_environment_may_name_a_proxy)
+{
+	char *text = around("server: 'https://10.1.2.3', proxy-url: "
+	    "'socks5://own'", "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	put("own", text);
+	free(text);
+	text = around("server: 'https://10.1.2.3'", "token: t");
+	put("secure", text);
+	free(text);
+	setenv("https_proxy", "small:1", 1);
+	ck_proxy("secure", "http://small:1");
+	ck_proxy("a", NULL);
+	setenv("HTTPS_PROXY", "https://big", 1);
+	ck_proxy("secure", "https://big:443");
+	ck_proxy("own", "socks5://own:1080");
+	setenv("NO_PROXY", "x, 10.0.0.0/8", 1);
+	ck_proxy("secure", NULL);
+	ck_proxy("own", "socks5://own:1080");
+	setenv("NO_PROXY", "10.1.2.4", 1);
+	setenv("HTTPS_PROXY", "ftp://s3cret@x", 1);
+	ck_assert_int_eq(kubeconfig_load(&kc, "secure", NULL, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "$HTTPS_PROXY: must be"));
+	ck_assert_ptr_null(strstr(err.text, "s3cret"));
+	setenv("HTTP_PROXY", "http://plain", 1);
+	ck_proxy("b", "http://plain:80");
 }
 END_TEST
 
@@ -576,7 +838,7 @@ START_TEST(notices_a_file_that_others_may_read)
 
 	ck_assert_int_eq(chmod("a", 0640), 0);
 	ck_assert_int_eq(kubeconfig_load(&kc, "a", NULL, &err), 0);
-	ck_assert(kc.warn_mode);
+	ck_assert_ptr_nonnull(strstr(kc.readable, "/a"));
 	kubeconfig_free(&kc);
 }
 END_TEST
@@ -647,6 +909,13 @@ main(void)
 	TCase *text = tcase_create("text"), *load = tcase_create("load");
 
 	tcase_add_test(text, reads_a_file_as_kubectl_writes_it);
+	tcase_add_test(text, a_proxy_has_a_port_and_may_have_a_password);
+	tcase_add_test(text, impersonation_is_header_fields);
+	tcase_add_test(text, impersonation_has_a_limit);
+	tcase_add_test(text, a_password_becomes_basic);
+	tcase_add_test(text, of_several_files_the_first_has_an_entry);
+	tcase_add_test(text, the_first_current_context_counts);
+	tcase_add_test(text, any_bad_file_of_several_is_named);
 	tcase_add_test(text, takes_the_context_asked_for);
 	tcase_add_test(text, reads_json_too);
 	tcase_add_test(text, data_beats_a_file_that_is_not_there);
@@ -663,6 +932,8 @@ main(void)
 	suite_add_tcase(s, text);
 	tcase_add_checked_fixture(load, folder_make, folder_remove);
 	tcase_add_test(load, looks_in_the_promised_order);
+	tcase_add_test(load, a_file_of_the_list_that_is_no_kubeconfig_is_named);
+	tcase_add_test(load, the_environment_may_name_a_proxy);
 	tcase_add_test(load, says_which_files_are_not_there);
 	tcase_add_test(load, notices_a_file_that_others_may_read);
 	tcase_add_test(load, a_server_without_ca_gets_the_public_ones);

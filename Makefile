@@ -33,7 +33,7 @@ WARN	= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 	  -Wmissing-prototypes -Wwrite-strings -Wcast-qual -Wvla -Wformat=2 \
 	  -Wno-missing-field-initializers $(if $(WERROR),-Werror)
 # What every byte goes through is fast, the rest is small.
-HOT	:= base64 buf excerpt json stream utf8 websocket
+HOT	:= base64 buf excerpt json spill stream utf8 websocket
 OPT	= $(if $(filter $(HOT),$(*F)),-O2,$(if $(SAN),-O1,-Os))
 # -iquote: a <header.h> is never ours.
 FLAGS	= -std=c11 -D_GNU_SOURCE $(OPT) -g $(WARN) $(HARDEN) $(CODEGEN) \

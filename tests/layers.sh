@@ -4,7 +4,7 @@
 # tests/layers.sh [DIR] - a file may include headers of its own layer or a
 # lower one, never a higher, and every file has a layer.  An indented line goes
 # on with the layer above it.
-layers='error buf base64 digest utf8 log mono budget address token duration
+layers='error buf base64 digest utf8 spill log mono budget address token duration
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire

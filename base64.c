@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
 #include <string.h>
 
 #include "base64.h"
 #include "buf.h"
 #include "error.h"
 
-enum { PAD = 64, SPACE = 65, OTHER = 66 };
+enum { PAD = 64, SPACE = 65, BLANK = 66, OTHER = 67 };
 
-/* The value of a character, or one of the above. */
+/* The value of a character, or one of the above; OTHER ^ that, so that what is
+ * not named is OTHER. */
+static const unsigned char values[256] = {
+#define V(c, v)	[c] = OTHER ^ (v)
+	V('A', 0), V('B', 1), V('C', 2), V('D', 3), V('E', 4), V('F', 5),
+	V('G', 6), V('H', 7), V('I', 8), V('J', 9), V('K', 10), V('L', 11),
+	V('M', 12), V('N', 13), V('O', 14), V('P', 15), V('Q', 16), V('R', 17),
+	V('S', 18), V('T', 19), V('U', 20), V('V', 21), V('W', 22), V('X', 23),
+	V('Y', 24), V('Z', 25), V('a', 26), V('b', 27), V('c', 28), V('d', 29),
+	V('e', 30), V('f', 31), V('g', 32), V('h', 33), V('i', 34), V('j', 35),
+	V('k', 36), V('l', 37), V('m', 38), V('n', 39), V('o', 40), V('p', 41),
+	V('q', 42), V('r', 43), V('s', 44), V('t', 45), V('u', 46), V('v', 47),
+	V('w', 48), V('x', 49), V('y', 50), V('z', 51), V('0', 52), V('1', 53),
+	V('2', 54), V('3', 55), V('4', 56), V('5', 57), V('6', 58), V('7', 59),
+	V('8', 60), V('9', 61), V('+', 62), V('/', 63), V('=', PAD),
+	V('\r', SPACE), V('\n', SPACE), V(' ', BLANK), V('\t', BLANK),
+#undef V
+};
+
 static unsigned char
 value(unsigned char c)
 {
-	if (c >= 'A' && c <= 'Z')
-		return (unsigned char)(c - 'A');
-	if (c >= 'a' && c <= 'z')
-		return (unsigned char)(c - 'a' + 26);
-	if (c >= '0' && c <= '9')
-		return (unsigned char)(c - '0' + 52);
-	switch (c) {
-	case '+':
-		return 62;
-	case '/':
-		return 63;
-	case '=':
-		return PAD;
-	case ' ':
-	case '\t':
-	case '\r':
-	case '\n':
-		return SPACE;
-	default:
-		return OTHER;
-	}
+	return values[c] ^ OTHER;
 }
 
 /* n (1 to 3) bytes as four characters; held is zero past them. */
@@ -93,7 +92,8 @@ triple(struct base64 *b, unsigned char *out)
 
 	if (v[0] == PAD || v[1] == PAD || (v[2] == PAD && v[3] != PAD))
 		return 0;
-	if ((n == 1 && (v[1] & 15) != 0) || (n == 2 && (v[2] & 3) != 0))
+	if (!b->loose && ((n == 1 && (v[1] & 15) != 0) ||
+	    (n == 2 && (v[2] & 3) != 0)))
 		return 0;
 	out[0] = (unsigned char)(v[0] << 2 | v[1] >> 4);
 	if (n > 1)
@@ -105,6 +105,28 @@ triple(struct base64 *b, unsigned char *out)
 	return n;
 }
 
+/* Whole groups of the alphabet alone; returns how many characters. */
+static size_t
+groups(const unsigned char *p, const unsigned char *end, unsigned char *out,
+    size_t room)
+{
+	const unsigned char *start = p;
+	uint32_t bits;
+
+	for (; end - p >= 4 && room >= 3; p += 4, out += 3, room -= 3) {
+		unsigned a = value(p[0]), b = value(p[1]), c = value(p[2]),
+		    d = value(p[3]);
+
+		if ((a | b | c | d) >= PAD)
+			break;
+		bits = a << 18 | b << 12 | c << 6 | d;
+		out[0] = (unsigned char)(bits >> 16);
+		out[1] = (unsigned char)(bits >> 8);
+		out[2] = (unsigned char)bits;
+	}
+	return (size_t)(p - start);
+}
+
 int
 base64_decode(struct base64 *b, const void *text, size_t len, struct buf *out,
     struct error *err)
@@ -114,11 +136,23 @@ base64_decode(struct base64 *b, const void *text, size_t len, struct buf *out,
 	size_t n = 0, got;
 
 	for (; p < end; p++) {
-		unsigned char v = value(*p);
+		unsigned char v;
 
-		if (v == SPACE)
+		if (b->n == 0 && !b->ended) {
+			got = groups(p, end, data + n, sizeof(data) - n);
+			p += got;
+			n += got / 4 * 3;
+		}
+		if (n > sizeof(data) - 3) {
+			buf_put(out, data, n);
+			n = 0;
+		}
+		if (p == end)
+			break;
+		v = value(*p);
+		if (v == SPACE || (v == BLANK && !b->loose))
 			continue;
-		if (v == OTHER)
+		if (v >= BLANK)
 			return error_set(err, ERR_INPUT,
 			    "base64: a byte outside the alphabet");
 		if (b->ended)
@@ -130,10 +164,7 @@ base64_decode(struct base64 *b, const void *text, size_t len, struct buf *out,
 		if ((got = triple(b, data + n)) == 0)
 			return error_set(err, ERR_INPUT,
 			    "base64: wrong padding");
-		if ((n += got) > sizeof(data) - 3) {
-			buf_put(out, data, n);
-			n = 0;
-		}
+		n += got;
 	}
 	buf_put(out, data, n);
 	return 0;

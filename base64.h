@@ -4,7 +4,8 @@
  *
  * Decoding is strict: only the alphabet, white space (blank, tab, CR, LF)
  * between characters, complete padding at the end, zero pad bits, nothing
- * after it. Both directions keep at most three bytes between pieces, so a
+ * after it. Loose is as Go decodes: of white space CR and LF only, pad bits of
+ * any value. Both directions keep at most three bytes between pieces, so a
  * file of any size passes through flat memory.
  */
 #ifndef BASE64_H
@@ -20,6 +21,7 @@ struct base64 {
 	unsigned char held[4];
 	unsigned n;		/* how many of held are used */
 	bool ended;		/* decode: padding was seen */
+	bool loose;		/* decode: set it beforehand */
 };
 
 void base64_encode(struct base64 *b, const void *data, size_t len,

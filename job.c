@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "base64.h"
 #include "error.h"
 #include "job-config.h"
 #include "job.h"
@@ -60,62 +60,18 @@ job_mode(const char *s, long *mode)
 	return 0;
 }
 
-struct base64_state {
-	uint32_t bits;
-	unsigned n, pad;
-};
-
-static int
-base64_byte(struct base64_state *b, unsigned char c, struct buf *out)
-{
-	static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
-	    "qrstuvwxyz0123456789+/";
-	const char *at;
-	char raw[3];
-
-	if (c == '\n' || c == '\r')
-		return 0;
-	if (c == '=') {
-		if (b->n < 2 || b->n + b->pad >= 4)
-			return -1;
-		b->pad++;
-	} else {
-		if (b->pad > 0 || c == '\0' || (at = strchr(set, c)) == NULL)
-			return -1;
-		b->bits = b->bits << 6 | (uint32_t)(at - set);
-		b->n++;
-	}
-	if (b->n + b->pad < 4)
-		return 0;
-	if (b->pad == 0) {
-		raw[0] = (char)(b->bits >> 16);
-		raw[1] = (char)(b->bits >> 8);
-		raw[2] = (char)b->bits;
-		buf_put(out, raw, 3);
-		*b = (struct base64_state){ 0 };
-	} else {
-		/* Bits beyond the last byte are let pass, as there. */
-		b->bits <<= 6 * b->pad;
-		raw[0] = (char)(b->bits >> 16);
-		raw[1] = (char)(b->bits >> 8);
-		buf_put(out, raw, 3 - b->pad);
-		b->bits = 0;
-	}
-	return 0;
-}
-
 int
 job_base64(struct json text, struct buf *out)
 {
-	struct base64_state b = { 0 };
+	struct base64 b = { .loose = true };
 	char piece[4096];
+	struct error err;
 	size_t at = 0, n;
 
 	while ((n = json_piece(text, &at, piece, sizeof(piece))) > 0)
-		for (size_t i = 0; i < n; i++)
-			if (base64_byte(&b, (unsigned char)piece[i], out) == -1)
-				return -1;
-	return b.n + b.pad == 0 || (b.n + b.pad == 4 && b.pad > 0) ? 0 : -1;
+		if (base64_decode(&b, piece, n, out, &err) == -1)
+			return -1;
+	return base64_decode_end(&b, &err);
 }
 
 static bool

@@ -12,7 +12,9 @@
 #include <stddef.h>
 
 #define LIMITS(X)							\
-	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client") \
+	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client, long strings apart") \
+	X(LIMIT_SPOOL_MESSAGE, 2000L << 20, "bytes", "one message with long strings") \
+	X(LIMIT_SPOOL, 4096, "MiB", "of long strings held at once") \
 	X(LIMIT_REPLY, 20L << 20, "bytes", "one message to the client")	\
 	X(LIMIT_JSON_DEPTH, 64, "levels", "nesting of a JSON document")	\
 	X(LIMIT_JSON_TOKENS, 200000, "values", "in a JSON document")	\

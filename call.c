@@ -11,6 +11,7 @@
 #include "log.h"
 #include "loop.h"
 #include "mono.h"
+#include "stash.h"
 #include "utf8.h"
 
 enum {
@@ -60,6 +61,7 @@ release(struct call *c)
 	buf_free(&c->state_text);
 	buf_free(&c->words);
 	buf_free(&c->about);
+	spilled_drop(c->spilled);
 	free(c->data);
 	*c = (struct call){ .state = CALL_FREE, .calls = c->calls };
 }
@@ -314,6 +316,7 @@ fill(struct call *c, const struct tool *tool, const struct call *proto,
 	long now = mono_ms();
 
 	*c = *proto;
+	(void)spilled_hold(c->spilled);
 	c->state = CALL_RUNNING;
 	c->calls = cs;
 	c->tool = tool;

@@ -27,6 +27,7 @@
 struct calls;
 struct loop;
 struct loop_timer;
+struct spilled;
 
 /* What the audit line says of the arguments, which are gone by then. */
 struct call_note {
@@ -58,6 +59,7 @@ struct call {
 	struct json request;		/* params; valid in start() only */
 	struct json client;		/* client capabilities; start() only */
 	const char *asked;		/* state of call_ask() or NULL; start() */
+	struct spilled *spilled;	/* what json_far() is in; held, or NULL */
 
 	/* The result. structured: one JSON object. text: for people; empty:
 	 * the object itself. content: raw content blocks, commas between them,

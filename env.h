@@ -12,6 +12,7 @@ struct links;
 struct log;
 struct loop;
 struct sessions;
+struct stash;
 struct web;
 
 struct env {
@@ -20,6 +21,7 @@ struct env {
 	struct k8s *k8s;
 	struct links *links;
 	struct sessions *sessions;
+	struct stash *stash;	/* for what is too long for memory */
 	const char *agent;	/* of --agent-file, or NULL */
 	size_t agent_len;
 	const struct config *config;

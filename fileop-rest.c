@@ -48,18 +48,29 @@ static long
 give(void *arg, char *dst, size_t size)
 {
 	struct fileop *f = arg;
-	const struct buf *parts[] = { &f->head, &f->req.data, &f->tail };
+	const struct fileop_source *source = f->req.source;
+	const struct { const char *data; size_t len; } parts[] = {
+		{ f->head.data, f->head.len }, { f->req.data.data, f->size },
+		{ f->tail.data, f->tail.len } };
 	size_t at = f->sent, n;
+	long got;
 
 	for (size_t i = 0; i < 3; i++) {
-		if (at < parts[i]->len) {
-			n = parts[i]->len - at;
-			n = n < size ? n : size;
-			memcpy(dst, parts[i]->data + at, n);
-			f->sent += n;
-			return (long)n;
+		if (at >= parts[i].len) {
+			at -= parts[i].len;
+			continue;
 		}
-		at -= parts[i]->len;
+		n = parts[i].len - at;
+		n = n < size ? n : size;
+		if (i == 1 && source != NULL) {
+			if ((got = source->give(source->arg, dst, n)) <= 0)
+				return -1;
+			n = (size_t)got;
+		} else {
+			memcpy(dst, parts[i].data + at, n);
+		}
+		f->sent += n;
+		return (long)n;
 	}
 	return 0;
 }
@@ -165,10 +176,11 @@ body(struct fileop *f, struct web_req *req, const char **fields)
 	    "Content-Type: application/json" : legacy ? "Content-Type: multipart/form-data; boundary="
 	    BOUNDARY : "Content-Type: application/octet-stream";
 	f->sent = 0;
+	if (f->req.source != NULL)
+		f->req.source->rewind(f->req.source->arg);
 	req->give = give;
 	req->give_arg = f;
-	req->give_length = (long)(f->head.len + f->req.data.len +
-	    f->tail.len);
+	req->give_length = (long)(f->head.len + f->size + f->tail.len);
 }
 
 static void

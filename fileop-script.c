@@ -350,7 +350,12 @@ fileop_script(struct fileop *f)
 	    "MCP_ROOTED=";
 	if (given && f->step == STEP_FIND) {
 		req.input = f->req.data.data;
-		req.input_len = f->req.data.len;
+		req.input_len = f->size;
+		if (f->req.source != NULL) {
+			f->req.source->rewind(f->req.source->arg);
+			req.give = f->req.source->give;
+			req.give_arg = f->req.source->arg;
+		}
 	}
 	if (f->req.verb == FILEOP_LIST)
 		listing_records(&f->list, f->mark, f->req.entry, f->arg);

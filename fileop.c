@@ -149,7 +149,10 @@ prepare(struct fileop *f)
 		n += snprintf(f->part + n, sizeof(f->part) - (size_t)n, "%02x",
 		    raw[i]);
 	(void)snprintf(f->mark, sizeof(f->mark), "%s ", f->part + 1);
-	if (f->req.verb == FILEOP_WRITE)
+	if (f->req.source != NULL)
+		(void)snprintf(f->result.sha256, sizeof(f->result.sha256),
+		    "%s", f->req.source->sha256);
+	else if (f->req.verb == FILEOP_WRITE)
 		digest_hex(f->req.data.data, f->req.data.len,
 		    f->result.sha256);
 	return 0;
@@ -178,7 +181,7 @@ fileop_start(struct env *env, const struct fileop_req *req, event_fn *fn,
 	f->fn = fn;
 	f->arg = arg;
 	f->req = *req;
-	f->size = req->data.len;
+	f->size = req->source != NULL ? req->source->size : req->data.len;
 	f->req.namespace = f->req.sandbox = f->req.address = NULL;
 	f->req.path = f->req.to = NULL;
 	f->until_ms = mono_ms() + req->timeout_ms;

@@ -29,6 +29,16 @@ enum fileop_verb {
 	FILEOP_DELETE, FILEOP_MOVE
 };
 
+/* Bytes to write that are not in memory: web.h says how give() works. It may
+ * be called from the begin on again, after rewind(). */
+struct fileop_source {
+	size_t size;
+	const char *sha256;	/* in hex */
+	long (*give)(void *arg, char *dst, size_t size);
+	void (*rewind)(void *arg);
+	void *arg;
+};
+
 /* FILEOP_WRITE: where. */
 enum { FILEOP_WHOLE = -2, FILEOP_END = -1 };
 
@@ -39,6 +49,8 @@ struct fileop_req {
 	const char *token;			/* ... and its token */
 	const char *path, *to;	/* as path.h made them; to: MOVE */
 	struct buf data;	/* WRITE: taken over by fileop_start() */
+	/* WRITE: instead of data, or NULL; borrowed until EVENT_END */
+	const struct fileop_source *source;
 	long offset;		/* READ: from; WRITE: at, or as above */
 	long length;		/* READ: at most so many bytes */
 	/* DELETE: a folder with all in it. MOVE: over what is there. STAT:

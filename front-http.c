@@ -24,6 +24,7 @@
 #include "guard.h"
 #include "http.h"
 #include "httpd.h"
+#include "intake.h"
 #include "json.h"
 #include "jsonw.h"
 #include "k8s.h"
@@ -33,6 +34,7 @@
 #include "meet.h"
 #include "mono.h"
 #include "sse.h"
+#include "stash.h"
 #include "stats.h"
 #include "tls.h"
 
@@ -72,8 +74,8 @@ struct front {
 	/* The request under way. */
 	const struct route *route;
 	const struct http *http;
-	const char *body;
-	size_t len;
+	struct intake in;
+	struct buf letter;		/* a body for another's stream */
 	struct caller who;
 	char path[512];
 	char session[64];		/* the one to end */
@@ -333,7 +335,7 @@ run_mcp(struct front *h)
 	mcp_caller(h->mcp, &as->caller);
 	h->owed = true;
 	h->ticket++;
-	mcp_message(h->mcp, h->body, h->len, h->ticket, &http);
+	intake_serve(&h->in, h->mcp, h->ticket, &http);
 	if (h->owed && !mcp_waits(h->mcp, h->ticket)) {
 		h->owed = false;
 		httpd_answer(h->d, 202, NULL, NULL, NULL, 0);
@@ -351,7 +353,7 @@ on_post(void *arg, const char *caller, const char *body, size_t len)
 		return SSE_NOBODY;
 	if (h->stop_ms != -1 || httpd_waiting(h->d) >= LIMIT_REPLY)
 		return SSE_BUSY;
-	mcp_message(h->mcp, body, len, ++h->ticket, NULL);
+	mcp_message(h->mcp, body, len, NULL, ++h->ticket, NULL);
 	return SSE_TAKEN;
 }
 
@@ -426,7 +428,8 @@ run_stream(struct front *h)
 		return;
 	}
 	h->courier = sse_carry(h->f->loop, h->f->meet, name, h->who.name,
-	    h->body, h->len, on_carried, h);
+	    h->letter.len > 0 ? h->letter.data : "", h->letter.len,
+	    on_carried, h);
 	if (h->courier == NULL)
 		on_carried(h, SSE_BUSY);
 }
@@ -835,7 +838,11 @@ on_head(void *arg, const struct http *http, uint64_t *max)
 	    strcmp(http->method, "POST") == 0;
 	if (posted)
 		check_content(h);
-	*max = posted ? LIMIT_MESSAGE : 4096;
+	intake_drop(&h->in);
+	buf_reset(&h->letter, 0);
+	*max = !posted ? 4096 : h->route->run != run_mcp || h->review ||
+	    stash_why(h->in.stash) != NULL ? LIMIT_MESSAGE :
+	    LIMIT_SPOOL_MESSAGE;
 	return h->status == 0;
 }
 
@@ -891,14 +898,25 @@ begin_review(struct front *h)
 		answer(h, 503, TEXT, "the token can't be verified now\n");
 }
 
+static bool
+on_body(void *arg, const char *data, size_t len)
+{
+	struct front *h = arg;
+
+	if (h->route->run != run_mcp) {
+		buf_put(&h->letter, data, len);
+		return buf_ok(&h->letter);
+	}
+	intake_feed(&h->in, data, len);
+	return !intake_too_long(&h->in);
+}
+
 static void
-on_request(void *arg, const struct http *http, const char *body, size_t len)
+on_request(void *arg, const struct http *http)
 {
 	struct front *h = arg;
 
 	(void)http;
-	h->body = body;
-	h->len = len;
 	if (h->status != 0)
 		answer_refusal(h);
 	else if (h->review)
@@ -970,10 +988,12 @@ static int
 open_all(struct front *h, const struct front_http *f, struct error *err)
 {
 	static const struct httpd_calls calls = {
-		on_head, on_request, on_quiet, on_gone, on_answered
+		on_head, on_body, on_request, on_quiet, on_gone, on_answered
 	};
 
 	*h = (struct front){ .f = f, .stop_ms = -1 };
+	buf_init(&h->letter, LIMIT_MESSAGE);
+	intake_init(&h->in, f->env == NULL ? NULL : f->env->stash);
 	auth_peer(&h->peer, f->in);
 	/* What a socket of this machine carries, nobody else reads. */
 	if (f->tls != NULL && (h->peer.kind == PEER_LOOPBACK ||
@@ -1004,6 +1024,9 @@ turn(struct front *h, struct error *err)
 	long until = -1, now, next;
 
 	while (!httpd_done(h->d) || mcp_live(h->mcp) > 0) {
+		/* Half a message of a client that is gone. */
+		if (httpd_done(h->d))
+			intake_drop(&h->in);
 		now = mono_ms();
 		if (until == -1 && httpd_done(h->d) && !h->owed)
 			until = now + LIMIT_STOP_MS + LIMIT_DRAIN_MS;
@@ -1054,6 +1077,8 @@ front_http(const struct front_http *f, struct error *err)
 	httpd_close(h.d);
 	tls_close(h.tls);
 	mcp_close(h.mcp);
+	intake_free(&h.in);
+	buf_free(&h.letter);
 	while ((as = h.all) != NULL) {
 		h.all = as->next;
 		free(as->namespaces);

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "front.h"
 #include "budget.h"
+#include "intake.h"
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
@@ -22,7 +23,7 @@
 
 enum {
 	PIECE = 64 * 1024,		/* read at once */
-	KEEP = 64 * 1024,		/* memory kept for the next message */
+	KEEP = 64 * 1024,		/* memory kept for the next answer */
 	/* Every call may owe one answer when reading stops. */
 	OUT_MAX = 0x7fffffff < (LIMIT_CALLS + 2L) * LIMIT_REPLY ? 0x7fffffff :
 	    (LIMIT_CALLS + 2) * LIMIT_REPLY,
@@ -31,11 +32,11 @@ enum {
 struct lines {
 	const struct front *f;
 	struct mcp *mcp;
-	struct buf in, out;
+	struct intake in;
+	struct buf out;
 	size_t gone;			/* of out, from its beginning */
 	struct loop_fd *rd, *wr, *sig;
 	long ticket;
-	bool skipping;			/* inside a line that is too long */
 	bool ended;			/* nothing more is read */
 	bool deaf;			/* nobody reads what we write */
 };
@@ -133,47 +134,17 @@ on_writable(void *arg, short revents)
 }
 
 static void
-line(struct lines *l, const char *text, size_t len)
+line(struct lines *l)
 {
-	if (len > 0 && text[len - 1] == '\r')
-		len--;
-	if (len > 0)
-		mcp_message(l->mcp, text, len, ++l->ticket, NULL);
-}
-
-/* Serve every whole line in the buffer, whatever is left stays. */
-static void
-take_lines(struct lines *l, size_t fresh)
-{
-	size_t at = 0, seen = l->in.len - fresh;
-	char *nl;
-
-	while (!l->ended && (nl = memchr(l->in.data + seen, '\n',
-	    l->in.len - seen)) != NULL) {
-		size_t len = (size_t)(nl - l->in.data) - at;
-
-		if (l->skipping || len > LIMIT_MESSAGE)
-			mcp_too_long(l->mcp, ++l->ticket);
-		else
-			line(l, l->in.data + at, len);
-		l->skipping = false;
-		at += len + 1;
-		seen = at;
-	}
-	buf_drop(&l->in, at);
-	if (l->skipping || l->in.len > LIMIT_MESSAGE) {
-		l->skipping = true;
-		buf_reset(&l->in, KEEP);
-	}
-	if (l->in.len == 0)
-		buf_reset(&l->in, KEEP);
+	if (l->in.len > 0)
+		intake_serve(&l->in, l->mcp, ++l->ticket, NULL);
 }
 
 static void
 on_readable(void *arg, short revents)
 {
 	struct lines *l = arg;
-	char piece[PIECE];
+	char piece[PIECE], *p = piece, *till, *nl;
 	ssize_t n;
 
 	(void)revents;
@@ -182,20 +153,18 @@ on_readable(void *arg, short revents)
 		return;
 	if (n <= 0) {
 		/* A last line without its newline is still a message. */
-		if (l->skipping)
-			mcp_too_long(l->mcp, ++l->ticket);
-		else if (l->in.len > 0)
-			line(l, l->in.data, l->in.len);
+		line(l);
 		end(l);
 		return;
 	}
-	buf_put(&l->in, piece, (size_t)n);
-	if (!buf_ok(&l->in)) {
-		log_line(l->f->log, LOG_ERROR, "out of memory");
-		end(l);
-		return;
+	for (till = piece + n; p < till && !l->ended; p = nl + 1) {
+		nl = memchr(p, '\n', (size_t)(till - p));
+		intake_feed(&l->in, p, (size_t)((nl == NULL ? till : nl) -
+		    p));
+		if (nl == NULL)
+			break;
+		line(l);
 	}
-	take_lines(l, (size_t)n);
 	if (!l->ended && l->out.len >= LIMIT_REPLY)
 		loop_fd_want(l->rd, 0);
 }
@@ -218,7 +187,7 @@ static int
 open_all(struct lines *l, const struct front *f, struct error *err)
 {
 	*l = (struct lines){ .f = f };
-	buf_init(&l->in, LIMIT_MESSAGE + PIECE + 1);
+	intake_init(&l->in, f->stash);
 	buf_init(&l->out, OUT_MAX);
 	l->mcp = mcp_open(f->loop, f->rows, f->env, on_send, l, err);
 	if (l->mcp == NULL)
@@ -280,7 +249,7 @@ front_lines(const struct front *f, struct error *err)
 	loop_fd_del(l.wr);
 	loop_fd_del(l.sig);
 	mcp_close(l.mcp);
-	buf_free(&l.in);
+	intake_free(&l.in);
 	buf_free(&l.out);
 	return r;
 }

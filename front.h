@@ -4,8 +4,8 @@
  *
  * Reads as long as less than LIMIT_REPLY waits to be written, so a client
  * that does not read cannot make us hold more than its own calls' answers.
- * A line over LIMIT_MESSAGE is skipped to its end and answered. At the end of
- * input, on SIGTERM, SIGINT or SIGHUP, or when nobody reads any more: what is
+ * A line that is too long (intake.h) is skipped to its end and answered. At
+ * the end of input, on SIGTERM, SIGINT or SIGHUP, or when nobody reads any more: what is
  * complete is written, the rest is stopped, within LIMIT_DRAIN_MS.
  */
 #ifndef FRONT_H
@@ -18,6 +18,7 @@ struct log;
 struct loop;
 struct mcp_caller;
 struct mcp_rows;
+struct stash;
 
 struct front {
 	struct loop *loop;
@@ -27,6 +28,7 @@ struct front {
 	const struct mcp_caller *caller;	/* or NULL */
 	int in, out;
 	int signals;			/* a signalfd, or -1 */
+	struct stash *stash;		/* for long strings, or NULL */
 };
 
 /*

@@ -29,20 +29,24 @@ handle_namespace(const struct call *c, struct json args, char *dst,
 }
 
 int
-handle_start(struct call *c, struct json args, struct handle *h,
+handle_check(const struct call *c, struct json args, struct handle *h,
     struct error *err)
 {
-	const struct env *env = c->env;
-	struct buf path;
-
 	if (handle_namespace(c, args, h->namespace, err) == -1)
 		return -1;
 	if (!json_str(json_get(args, "sandbox_claim_name"), h->name,
 	    sizeof(h->name)))
 		return error_set(err, ERR_INPUT, "sandbox_claim_name: longer "
 		    "than 253 characters");
-	if (name_subdomain("sandbox_claim_name", h->name, err) == -1)
-		return -1;
+	return name_subdomain("sandbox_claim_name", h->name, err);
+}
+
+int
+handle_send(struct call *c, struct handle *h, struct error *err)
+{
+	const struct env *env = c->env;
+	struct buf path;
+
 	buf_init(&path, 1024);
 	claim_path(&path, h->namespace, h->name);
 	h->op = k8s_send(env->k8s, "GET", path.data, NULL, 0, call_event, c);
@@ -50,6 +54,14 @@ handle_start(struct call *c, struct json args, struct handle *h,
 	if (h->op == NULL)
 		return error_set(err, ERR_SYSTEM, "out of memory");
 	return 0;
+}
+
+int
+handle_start(struct call *c, struct json args, struct handle *h,
+    struct error *err)
+{
+	return handle_check(c, args, h, err) == -1 ? -1 :
+	    handle_send(c, h, err);
 }
 
 int

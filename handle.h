@@ -31,7 +31,10 @@ struct handle {
 int handle_namespace(const struct call *c, struct json args, char *dst,
     struct error *err);
 
-/* Check and send; EVENT_REPLY comes to the tool's next(). */
+/* Check and send; EVENT_REPLY comes to the tool's next(). Or one by one. */
+int handle_check(const struct call *c, struct json args, struct handle *h,
+    struct error *err);
+int handle_send(struct call *c, struct handle *h, struct error *err);
 int handle_start(struct call *c, struct json args, struct handle *h,
     struct error *err);
 /*

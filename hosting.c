@@ -349,7 +349,8 @@ hosting_accept(struct hosting *h, const char *const *paths, struct error *err)
 	const char *there[PATHS + 1] = { "/etc" };
 	const char *sockets[LISTENER_MAX + 1] = { NULL };
 	struct sandbox box = { .read_paths = there, .serve = true,
-	    .remove_paths = sockets, .debug = h->config->debug_sandbox };
+	    .remove_paths = sockets, .stash = h->folder,
+	    .debug = h->config->debug_sandbox };
 	struct sandbox_state state;
 	char folders[3][4096];
 	size_t n = 1;

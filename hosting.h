@@ -41,6 +41,7 @@ struct hosting {
 	char *own;		/* the default socket's path */
 	struct tls *tls;	/* NULL: plain */
 	char *credentials[3];	/* paths of systemd's, for it */
+	const char *folder;	/* stash.h; set before hosting_accept() */
 };
 
 /* Before anything is closed: what of it to keep. Returns how many. */

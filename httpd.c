@@ -47,7 +47,8 @@ struct httpd {
 	struct loop_timer *timer;
 	struct loop_timer *more;	/* TLS has bytes that poll() can't see */
 	struct http http;
-	struct buf inbuf, outbuf, body;
+	struct buf inbuf, outbuf;
+	size_t got;		/* of a body, since since_ms */
 	enum state state;
 	bool in_body, skipping;	/* of the request that comes in */
 	bool begun, chunked;	/* the answer that goes out */
@@ -195,7 +196,6 @@ finished(struct httpd *d)
 	bool again = d->http.keep_alive && !d->last;
 
 	d->begun = d->skipping = d->in_body = false;
-	buf_reset(&d->body, KEEP);
 	if (d->state == CLOSED)
 		return;
 	if (again) {
@@ -320,8 +320,7 @@ ask(struct httpd *d)
 	d->state = OWING;
 	d->in_body = false;
 	d->sent_ms = mono_ms();
-	d->calls->request(d->arg, &d->http,
-	    d->body.len > 0 ? d->body.data : "", d->body.len);
+	d->calls->request(d->arg, &d->http);
 }
 
 static void
@@ -332,6 +331,7 @@ on_head(struct httpd *d, bool more)
 
 	d->requests++;
 	d->in_body = d->http.has_body;
+	d->got = 0;
 	d->since_ms = mono_ms();
 	d->skipping = !wanted;
 	d->http.body_max = wanted ? max : SKIPPED;
@@ -362,6 +362,24 @@ on_bad(struct httpd *d)
 	httpd_answer(d, d->http.status, "text/plain", NULL, why, len);
 }
 
+/* A long body has its time for each LIMIT_MESSAGE of it. */
+static void
+on_data(struct httpd *d, const struct http_piece *piece)
+{
+	static const char why[] = "the body is too long\n";
+
+	d->got += piece->len;
+	if (d->got >= LIMIT_MESSAGE) {
+		d->got = 0;
+		d->since_ms = mono_ms();
+	}
+	if (d->calls->body(d->arg, piece->data, piece->len))
+		return;
+	d->last = true;
+	d->state = OWING;
+	httpd_answer(d, 413, "text/plain", NULL, why, strlen(why));
+}
+
 static void
 on_event(struct httpd *d, enum http_event e, const struct http_piece *piece,
     bool more)
@@ -373,9 +391,7 @@ on_event(struct httpd *d, enum http_event e, const struct http_piece *piece,
 	case HTTP_DATA:
 		if (d->skipping)
 			break;
-		buf_put(&d->body, piece->data, piece->len);
-		if (!buf_ok(&d->body))
-			shut(d);
+		on_data(d, piece);
 		break;
 	case HTTP_END:
 		ask(d);
@@ -526,7 +542,6 @@ httpd_open(struct loop *l, int in, int out, struct tls_conn *tls,
 	http_init(&d->http, LIMIT_HTTP_HEAD, 0);
 	buf_init(&d->inbuf, 2 * PIECE);
 	buf_init(&d->outbuf, OUT_MAX);
-	buf_init(&d->body, LIMIT_MESSAGE);
 	d->rd = loop_fd_add(l, in, POLLIN, on_readable, d);
 	d->wr = loop_fd_add(l, out, 0, on_writable, d);
 	arm(d);
@@ -550,7 +565,6 @@ httpd_close(struct httpd *d)
 	http_free(&d->http);
 	buf_wipe(&d->inbuf);
 	buf_free(&d->outbuf);
-	buf_wipe(&d->body);
 	free(d);
 }
 

@@ -2,8 +2,8 @@
 /*
  * httpd - one connection of an HTTP/1.1 server, on the loop.
  *
- * Requests are handed on one at a time, whole; the next is not looked at
- * before the answer is finished. Every wait for the client has its limit
+ * Requests are handed on one at a time, a body in pieces as it comes; the next
+ * is not looked at before the answer is finished. Every wait for the client has its limit
  * (LIMIT_HTTP_*): a request that comes too slowly is answered with 408, a
  * client that does not read is given up, a silent one closed. Close means:
  * what is answered is sent, then the client may still read it (no reset).
@@ -28,9 +28,9 @@ struct httpd_calls {
 	 * body is read only to keep the connection.
 	 */
 	bool (*head)(void *arg, const struct http *h, uint64_t *max);
-	/* body is valid until the answer is finished. */
-	void (*request)(void *arg, const struct http *h, const char *body,
-	    size_t len);
+	/* A piece of it. False: it is too long, which is answered with 413. */
+	bool (*body)(void *arg, const char *data, size_t len);
+	void (*request)(void *arg, const struct http *h);
 	/* Nothing was sent for LIMIT_HTTP_QUIET_MS, the answer is owed. */
 	void (*quiet)(void *arg);
 	/* The client has gone while an answer was owed, or stopped sending:

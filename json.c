@@ -17,12 +17,16 @@
 #include "error.h"
 #include "json.h"
 #include "budget.h"
+#include "spill.h"
 #include "utf8.h"
 
 struct json_doc {
 	const char *text;
 	int count;
 	bool lax;			/* of equal keys the last one counts */
+	const char *far_base;		/* json_far_set() */
+	const struct spill_span *far;
+	size_t nfar;
 	jsmntok_t tok[];
 };
 
@@ -477,6 +481,7 @@ parse(const char *text, size_t len, bool lax, struct error *err)
 	}
 	doc->text = text;
 	doc->lax = lax;
+	doc->nfar = 0;
 	jsmn_init(&parser);
 	doc->count = jsmn_parse(&parser, text, len, doc->tok, (unsigned)n);
 	if (doc->count < 0 && n == 1)
@@ -760,17 +765,14 @@ json_bool(struct json v, bool *out)
 }
 
 size_t
-json_piece(struct json v, size_t *at, char *dst, size_t size)
+json_unescape(const char *raw, size_t len, bool whole, size_t *at, char *dst,
+    size_t size)
 {
-	const unsigned char *start, *slash;
-	struct text t;
+	enum { ESCAPE = 12 };	/* bytes of the longest, two surrogates */
+	const unsigned char *start = (const unsigned char *)raw, *slash;
+	struct text t = { .p = start + *at, .end = start + len };
 	size_t n = 0, run;
 
-	if (json_type(v) != JSON_STRING)
-		return 0;
-	t = text_of(v.doc, v.tok);
-	start = t.p;
-	t.p += *at;
 	while (t.p < t.end && n < size) {
 		run = (size_t)(t.end - t.p);
 		if (run > size - n)
@@ -784,6 +786,8 @@ json_piece(struct json v, size_t *at, char *dst, size_t size)
 			continue;
 		if (size - n < sizeof(t.held))
 			break;		/* the escape may not fit */
+		if (!whole && t.end - t.p < ESCAPE)
+			break;
 		t.p++;
 		unescape(&t);
 		memcpy(dst + n, t.held, t.n);
@@ -791,6 +795,18 @@ json_piece(struct json v, size_t *at, char *dst, size_t size)
 	}
 	*at = (size_t)(t.p - start);
 	return n;
+}
+
+size_t
+json_piece(struct json v, size_t *at, char *dst, size_t size)
+{
+	struct text t;
+
+	if (json_type(v) != JSON_STRING)
+		return 0;
+	t = text_of(v.doc, v.tok);
+	return json_unescape((const char *)t.p, (size_t)(t.end - t.p), true,
+	    at, dst, size);
 }
 
 bool
@@ -860,4 +876,55 @@ json_str(struct json v, char *dst, size_t size)
 		*dst++ = (char)c;
 	*dst = '\0';
 	return true;
+}
+
+/* --- strings that are elsewhere -------------------------------------------- */
+
+void
+json_far_set(struct json_doc *doc, const char *base,
+    const struct spill_span *spans, size_t n)
+{
+	doc->far_base = base;
+	doc->far = spans;
+	doc->nfar = n;
+}
+
+/* How many of them begin before the byte at of the text. */
+static size_t
+fars_before(const struct json_doc *doc, long at)
+{
+	size_t lo = 0, hi = doc->nfar, mid;
+
+	at += doc->text - doc->far_base;
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if ((long)doc->far[mid].at < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+const struct spill_span *
+json_far(struct json v)
+{
+	const jsmntok_t *t = tok(v);
+	size_t i;
+
+	if (t == NULL || t->type != JSMN_STRING || v.doc->nfar == 0)
+		return NULL;
+	i = fars_before(v.doc, t->start - 1);
+	return i < fars_before(v.doc, t->start) ? &v.doc->far[i] : NULL;
+}
+
+size_t
+json_fars(struct json v)
+{
+	const jsmntok_t *t = tok(v);
+
+	if (t == NULL || v.doc->nfar == 0)
+		return 0;
+	return fars_before(v.doc, t->end + 1) -
+	    fars_before(v.doc, t->start - 1);
 }

@@ -20,6 +20,7 @@
 struct buf;
 struct error;
 struct json_doc;
+struct spill_span;
 
 enum json_type {
 	JSON_NONE, JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING,
@@ -69,10 +70,26 @@ size_t json_bytes(struct json v);
 const char *json_raw(struct json v, size_t *len);
 
 /*
+ * Strings that have left the text (spill.h), where it has "" for them now:
+ * spans are borrowed, as text is, and count from base, which is in it or just
+ * before it. json_far(): where v's bytes are; NULL: here. json_fars(): how many
+ * such strings are in v.
+ */
+void json_far_set(struct json_doc *doc, const char *base,
+    const struct spill_span *spans, size_t n);
+const struct spill_span *json_far(struct json v);
+size_t json_fars(struct json v);
+
+/*
  * A string's bytes in pieces, for strings too long to hold twice: starts at
  * *at = 0; fills dst with at most size (>= 4) bytes and returns how many; 0
  * at the end.
  */
 size_t json_piece(struct json v, size_t *at, char *dst, size_t size);
+/* The same for raw bytes of a string known to be well-formed, from an escape's
+ * begin on or between two; whole: they are not cut at their end, else what may
+ * be cut is left. */
+size_t json_unescape(const char *raw, size_t len, bool whole, size_t *at,
+    char *dst, size_t size);
 
 #endif

@@ -46,6 +46,7 @@
 #include "mcp.h"
 #include "sandbox.h"
 #include "session.h"
+#include "stash.h"
 #include "tools.h"
 #include "tools-bash.h"
 #include "tools-job.h"
@@ -162,14 +163,15 @@ limits_print(void)
 		    l[i].what);
 }
 
-/* One descriptor for the signals that end us; a broken pipe is an error of
- * write(2), and there are no children. */
+/* One descriptor for the signals that end us; a broken pipe and a file that is
+ * full are errors of write(2), and there are no children. */
 static int
 signals_open(void)
 {
 	sigset_t set;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -317,6 +319,8 @@ cluster_open(struct server *s, struct error *err)
 {
 	struct env *e = &s->env;
 
+	if (s->command == NULL)
+		e->stash = stash_open();
 	if ((e->loop = loop_open(err)) == NULL ||
 	    (e->web = web_open(e->loop, err)) == NULL ||
 	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
@@ -428,7 +432,11 @@ listen_and_serve(struct server *s, struct error *err)
 	    c->pod.agent_file, c->router_ca, c->router_cert, c->router_key };
 	char folders[2][4096];
 	size_t n = token_folders(s, folders, paths);
+	struct stash *stash = stash_open();
 
+	/* The processes to come open their own: here is seen where. */
+	s->host.folder = stash_folder(stash);
+	stash_close(stash);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i] != NULL)
 			paths[n++] = all[i];
@@ -464,6 +472,7 @@ server_close(struct server *s)
 	k8s_close(s->env.k8s);
 	web_close(s->env.web);
 	loop_close(s->env.loop);
+	stash_close(s->env.stash);
 	kubeconfig_free(&s->kc);
 	config_free(&s->config);
 	dotenv_free(s->dotenv);
@@ -502,7 +511,7 @@ serve(struct server *s, struct error *err)
 	    .arg = s };
 	struct front f = { .loop = s->env.loop, .rows = &rows,
 	    .env = &s->env, .log = &s->log, .in = 0, .out = s->out,
-	    .signals = s->signals };
+	    .signals = s->signals, .stash = s->env.stash };
 	int r;
 
 	if (s->config.http.audit)

@@ -19,6 +19,7 @@
 #include "result.h"
 #include "rpc.h"
 #include "seal.h"
+#include "stash.h"
 #include "tools.h"
 
 #define MODERN_VERSION "2026-07-28"
@@ -52,6 +53,7 @@ struct mcp {
 	const struct mcp_caller *who;
 	int status;			/* HTTP's, of what is being sent */
 	bool modern;			/* the latest message was */
+	struct spilled *spilled;	/* strings of the one being served */
 };
 
 struct request {
@@ -395,6 +397,7 @@ start(struct request *r, const struct tool *t, struct json args)
 		.modern = r->to.modern, .ticket = r->to.ticket,
 		.batch = r->to.batch, .request = r->params,
 		.client = r->client, .log = r->log, .tool = t,
+		.spilled = r->m->spilled,
 	};
 	const struct mcp_caller *who = r->m->who;
 	const char *why = who != NULL && result_is_tool(t) ? who->refusal :
@@ -421,11 +424,14 @@ start(struct request *r, const struct tool *t, struct json args)
 	rpc_batch_hold(r->to.batch);
 	if (why != NULL)
 		error_set(&err, ERR_INPUT, "%s", why);
+	else if (proto.spilled != NULL && proto.spilled->err.code != ERR_NONE)
+		err = proto.spilled->err;
 	else if (call_start(r->m->calls, t, args, &proto, &err) == 0)
 		goto out;
 	rpc_batch_drop(&r->m->rpc, r->to.batch);
 	over(r->m, &proto, &err, false);
-	if (err.code == ERR_INPUT && result_is_tool(t))
+	if (result_is_tool(t) && (err.code == ERR_INPUT ||
+	    (proto.spilled != NULL && proto.spilled->err.code == err.code)))
 		result_failed(&r->m->rpc, r->m->rows, &r->to, &err);
 	else
 		refuse(r, err.code == ERR_INPUT ? RPC_PARAMS : RPC_INTERNAL,
@@ -766,6 +772,15 @@ notified(struct mcp *m, struct json msg)
 		call_cancel(m->calls, raw);
 }
 
+/* Is a string that has left the message outside of a tool's arguments? */
+static bool
+astray(const struct mcp *m, struct json msg)
+{
+	return m->spilled != NULL &&
+	    (!json_is(json_get(msg, "method"), "tools/call") ||
+	    json_fars(msg) != json_fars(json_path(msg, "params.arguments")));
+}
+
 /* One message that is not an array, alone or inside of a batch. */
 static void
 message(struct mcp *m, struct json msg, struct rpc_to *to)
@@ -776,6 +791,13 @@ message(struct mcp *m, struct json msg, struct rpc_to *to)
 	to->id = r.id;
 	if (json_type(msg) != JSON_OBJECT) {
 		malformed(m, to, RPC_REQUEST, "not a JSON-RPC message");
+		return;
+	}
+	if (astray(m, msg)) {
+		(void)rpc_id(id, r.id);
+		malformed(m, to, RPC_REQUEST, "a string of more than %d bytes "
+		    "where no file is expected, in a message of more than %ld "
+		    "bytes", SPILL_FROM, (long)LIMIT_MESSAGE);
 		return;
 	}
 	/* We ask nothing, so whatever this answers is none of ours. */
@@ -857,11 +879,90 @@ blank(const char *text, size_t len)
 }
 
 void
-mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
-    const struct mcp_http *http)
+mcp_unreadable(struct mcp *m, const struct error *why, long ticket)
 {
 	struct rpc_to to = { .ticket = ticket, .id = "" };
+
+	m->begun = true;
+	m->modern = false;
+	malformed(m, &to, why->code == ERR_LIMIT ? RPC_REQUEST :
+	    why->code == ERR_SYSTEM ? RPC_INTERNAL : RPC_PARSE, "%s",
+	    why->text);
+}
+
+/* Are all strings that have left the message where a tool looks for them? */
+static bool
+in_place(const struct mcp *m, struct json root)
+{
+	struct json args = json_path(root, "params.arguments");
+	const struct tool *t = tools_find(m->rows->tools,
+	    json_path(root, "params.name"));
+	struct error ignored;
+	struct tool checked;
+
+	if (t == NULL || astray(m, root))
+		return false;
+	checked = *t;
+	checked.in_schema = NULL;
+	return tools_check(&checked, args, &ignored) == 0;
+}
+
+/* The message with its strings, if it has the length for that. */
+static bool
+fold(const struct mcp *m, const char *text, size_t len, struct buf *out)
+{
+	struct spilled *p = m->spilled;
+	char piece[4096];
+	struct error err;
+	size_t at = 0, n;
+
+	if (p->err.code != ERR_NONE || p->len + len > LIMIT_MESSAGE)
+		return false;
+	for (size_t i = 0; i < p->nspans; i++) {
+		const struct spill_span *s = &p->spans[i];
+
+		buf_put(out, text + at, s->at + 1 - at);
+		at = s->at + 1;
+		for (uint64_t done = 0; done < s->len; done += n) {
+			n = s->len - done < sizeof(piece) ?
+			    (size_t)(s->len - done) : sizeof(piece);
+			if (spilled_read(p, s->from + done, piece, n,
+			    &err) == -1)
+				return false;
+			buf_put(out, piece, n);
+		}
+	}
+	buf_put(out, text + at, len - at);
+	return buf_ok(out);
+}
+
+/* Long strings are for files; wherever else they may be, as before. */
+static struct json_doc *
+read_spilled(struct mcp *m, const char *base, const char *text, size_t len,
+    struct buf *whole, struct error *err)
+{
+	struct json_doc *doc = json_parse(text, len, err);
+	size_t skip = (size_t)(text - base);
+
+	if (doc == NULL || m->spilled == NULL)
+		return doc;
+	json_far_set(doc, base, m->spilled->spans, m->spilled->nspans);
+	if (in_place(m, json_root(doc)) ||
+	    !fold(m, base, skip + len, whole))
+		return doc;
+	json_free(doc);
+	m->spilled = NULL;
+	return json_parse(whole->data + skip, whole->len - skip, err);
+}
+
+void
+mcp_message(struct mcp *m, const char *text, size_t len,
+    struct spilled *spilled, long ticket, const struct mcp_http *http)
+{
+	struct rpc_to to = { .ticket = ticket, .id = "" };
+	const char *base = text;
 	struct json_doc *doc;
+	struct buf whole;
 	struct error err;
 
 	/* Editors and shells of one system put a BOM before the first line. */
@@ -875,27 +976,19 @@ mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
 	if (blank(text, len) && http == NULL)
 		return;
 	m->http = http;
-	doc = json_parse(text, len, &err);
+	m->spilled = spilled;
+	buf_init(&whole, LIMIT_MESSAGE);
+	doc = read_spilled(m, base, text, len, &whole, &err);
 	if (doc == NULL)
-		malformed(m, &to, err.code == ERR_LIMIT ? RPC_REQUEST :
-		    err.code == ERR_SYSTEM ? RPC_INTERNAL : RPC_PARSE, "%s",
-		    err.text);
+		mcp_unreadable(m, &err, ticket);
 	else if (json_type(json_root(doc)) == JSON_ARRAY)
 		array(m, json_root(doc), ticket);
 	else
 		message(m, json_root(doc), &to);
 	json_free(doc);
+	buf_free(&whole);
 	m->http = NULL;
-}
-
-void
-mcp_too_long(struct mcp *m, long ticket)
-{
-	struct rpc_to to = { .ticket = ticket, .id = "" };
-
-	m->begun = true;
-	malformed(m, &to, RPC_REQUEST, "a message is longer than %ld "
-	    "bytes", (long)LIMIT_MESSAGE);
+	m->spilled = NULL;
 }
 
 /* --- opening and closing -------------------------------------------------- */

@@ -16,6 +16,7 @@ struct call;
 struct error;
 struct loop;
 struct mcp;
+struct spilled;
 struct tool;
 
 /* What a server offers. Everything is borrowed. */
@@ -59,10 +60,11 @@ struct mcp_http {
 	const char *(*field)(void *arg, const char *name);
 	void *arg;
 };
-void mcp_message(struct mcp *m, const char *text, size_t len, long ticket,
-    const struct mcp_http *http);
-/* The client sent a message longer than LIMIT_MESSAGE; its text is gone. */
-void mcp_too_long(struct mcp *m, long ticket);
+/* spilled: the strings that have left text, borrowed; NULL: none has. */
+void mcp_message(struct mcp *m, const char *text, size_t len,
+    struct spilled *spilled, long ticket, const struct mcp_http *http);
+/* The client sent a message that is no JSON or too long; its text is gone. */
+void mcp_unreadable(struct mcp *m, const struct error *why, long ticket);
 /* Inside of mcp_send: the HTTP status that goes with this message. */
 int mcp_status(const struct mcp *m);
 /* Was the message that came last of 2026-07-28 or later? */

@@ -25,6 +25,7 @@ enum {
 	LEGACY_WATCHDOG_S = 2,	/* there it may be the only one to end it */
 	PIECE = 100 * 1000,	/* of input in an argument (MAX_ARG_STRLEN) */
 	PIECES = 16,
+	GIVEN = 32 * 1024,	/* of an input that is given */
 };
 
 /* What /proc says of every process, a line each, for a loop over $s. */
@@ -200,6 +201,9 @@ struct run {
 	char mark[MARK + 1];
 	char *command, *cwd, *input;
 	size_t input_len, written;
+	long (*give)(void *arg, char *dst, size_t size);
+	void *give_arg;			/* then input holds a piece of it */
+	size_t piece, piece_at;
 	char **vars;			/* "NAME=value", NULL at the end */
 	long timeout_ms, asked;		/* asked: mono_ms() */
 };
@@ -425,19 +429,41 @@ run_stop(struct run *r, bool quick)
 		end_it(r, ERR_CANCELLED, "cancelled");
 }
 
+/* What is to be written next, and how much; 0: it is not to be had. */
+static size_t
+next_input(struct run *r, const char **at)
+{
+	long n;
+
+	*at = r->input + r->written;
+	if (r->give == NULL)
+		return r->input_len - r->written;
+	if (r->piece_at == r->piece) {
+		n = r->give(r->give_arg, r->input, GIVEN);
+		r->piece = n > 0 ? (size_t)n : 0;
+		r->piece_at = 0;
+	}
+	*at = r->input + r->piece_at;
+	return r->piece - r->piece_at;
+}
+
 /* Hand over more of the input, as much as there is room for. */
 static void
 feed(void *arg)
 {
 	struct run *r = arg;
+	const char *at;
 	size_t n;
 
 	while (r->written < r->input_len) {
-		n = exec_write(r->main.exec, r->input + r->written,
-		    r->input_len - r->written);
-		if (n == 0)
+		if ((n = next_input(r, &at)) == 0) {
+			end_it(r, ERR_SYSTEM, "its input can't be read");
+			return;
+		}
+		if ((n = exec_write(r->main.exec, at, n)) == 0)
 			return;
 		r->written += n;
+		r->piece_at += n;
 	}
 	(void)exec_write_end(r->main.exec);
 }
@@ -743,6 +769,9 @@ on_link(void *arg, struct link *l, const struct error *why)
 		    "sandboxd, whose commands (gRPC) pass no router: use "
 		    "connection type auto, tunnel or sandboxd-in-cluster",
 		    l->sandbox);
+	else if (l->runtime != RUNTIME_NONE && r->give != NULL)
+		ret = error_set(&err, ERR_LIMIT, "standard input is too long "
+		    "for this runtime");
 	else if (l->runtime == RUNTIME_SANDBOXD)
 		ret = start_plain(r, vars, &err);
 	else if (l->runtime == RUNTIME_LEGACY)
@@ -783,7 +812,13 @@ copy(struct run *r, const struct run_req *req)
 	for (size_t i = 0; i < n; i++)
 		if ((r->vars[i] = strdup(req->env[i])) == NULL)
 			return -1;
-	if (req->input != NULL) {
+	if (req->give != NULL) {
+		if ((r->input = malloc(GIVEN)) == NULL)
+			return -1;
+		r->give = req->give;
+		r->give_arg = req->give_arg;
+		r->input_len = req->input_len;
+	} else if (req->input != NULL) {
 		if ((r->input = malloc(req->input_len + 1)) == NULL)
 			return -1;
 		memcpy(r->input, req->input, req->input_len);

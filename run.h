@@ -27,6 +27,9 @@ struct run_req {
 	const char *cwd;		/* NULL: where the runtime begins */
 	const char *input;		/* standard input; NULL: empty */
 	size_t input_len;
+	/* Instead of input, as in web.h; not by a runtime's own interface. */
+	long (*give)(void *arg, char *dst, size_t size);
+	void *give_arg;
 	const char *const *env;		/* "NAME=value", NULL at the end */
 	long timeout_ms;
 	/* A script of ours: it leaves nothing running, and needs its shell
@@ -35,7 +38,7 @@ struct run_req {
 };
 
 /*
- * All of req is copied. EVENT_OPEN when it runs, EVENT_DATA (channel 1, 2),
+ * All of req is copied but give_arg, which is used until the end. EVENT_OPEN when it runs, EVENT_DATA (channel 1, 2),
  * EVENT_END: code, or err. ERR_TIMEOUT: its time was over; ERR_CANCELLED:
  * run_stop(); both texts say what became of its processes. ERR_LOST: the
  * connection broke, and it may still run. Never repeated.

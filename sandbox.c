@@ -14,6 +14,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 
+#include "budget.h"
 #include "error.h"
 #include "sandbox.h"
 
@@ -187,6 +188,8 @@ process_limit(const struct sandbox *s, struct error *err)
 	if (limit(RLIMIT_CORE, "RLIMIT_CORE", 0, err) == -1 ||
 	    (!s->serve &&
 	    limit(RLIMIT_NPROC, "RLIMIT_NPROC", 0, err) == -1) ||
+	    (!s->serve && limit(RLIMIT_FSIZE, "RLIMIT_FSIZE",
+	    (rlim_t)LIMIT_SPOOL << 20, err) == -1) ||
 	    limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", DESCRIPTORS, err) == -1)
 		return -1;
 	return capabilities_drop(err);
@@ -206,6 +209,7 @@ struct path_rule {
 
 enum {
 	RULE_PATH = 1,
+	FS_WRITE_FILE = 1 << 1,
 	FS_READ_FILE = 1 << 2,
 	FS_READ_DIR = 1 << 3,
 	FS_REMOVE_FILE = 1 << 5,
@@ -292,6 +296,9 @@ paths_limit(const struct sandbox *s, int *abi, struct error *err)
 	for (path = s->remove_paths; r == 0 && path != NULL && *path != NULL;
 	    path++)
 		r = landlock_allow(fd, FS_REMOVE_FILE, *path, err);
+	if (r == 0 && s->serve && s->stash != NULL && *s->stash != '\0')
+		r = landlock_allow(fd, FS_READ_FILE | FS_WRITE_FILE, s->stash,
+		    err);
 	if (r == 0 && syscall(SYS_landlock_restrict_self, fd, 0) == -1)
 		r = failed(err, "landlock_restrict_self");
 	(void)close(fd);

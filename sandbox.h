@@ -3,7 +3,7 @@
  * sandbox - what this process may still do once it reads untrusted bytes.
  *
  * Three layers by question: rlimits say how much (no core, no new process,
- * few descriptors), Landlock says which paths (only what is given, read only;
+ * few descriptors, files of LIMIT_SPOOL), Landlock says which paths (only what is given, read only;
  * skipped where the kernel lacks it), seccomp says which system calls
  * (seccomp.def, exported to BPF at build time): allowed by table, refused with
  * an error what libraries merely try, killed what nobody here may do.
@@ -25,6 +25,9 @@ struct sandbox {
 	/* This process will fork: those it makes are to confine themselves, and
 	 * are in the meantime held by what holds this one. */
 	bool serve;
+	/* serve: the folder of the files that those make, without a name each;
+	 * "" or NULL: none. */
+	const char *stash;
 	bool debug;	/* name on stderr what is refused with a kill, exit 70 */
 };
 

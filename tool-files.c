@@ -13,6 +13,7 @@
 #include "base64.h"
 #include "buf.h"
 #include "call.h"
+#include "content.h"
 #include "digest.h"
 #include "error.h"
 #include "fileop.h"
@@ -38,6 +39,8 @@ struct file_call {
 	struct fileop *op;
 	struct fileop_req req;
 	char *path, *to;		/* what req borrows */
+	struct content content;		/* WRITE: one too long for memory */
+	struct fileop_source source;
 	struct buf entries;		/* LIST: as they come */
 	struct jsonw w;
 	long total, most;		/* LIST */
@@ -73,8 +76,9 @@ path_arg(struct json args, const char *name, bool root, char **dst,
 	return 0;
 }
 
-static enum step
-begin(struct call *c, struct json args, enum fileop_verb verb,
+/* What is to be done is known; what remains is to find the sandbox. */
+static int
+prepare(struct call *c, struct json args, enum fileop_verb verb,
     struct error *err)
 {
 	struct file_call *f = c->data;
@@ -88,19 +92,35 @@ begin(struct call *c, struct json args, enum fileop_verb verb,
 		f->req.timeout_ms = SHORT_MS;
 	call_deadline(c, f->req.timeout_ms + SLACK_MS);
 	if (path_arg(args, "path", root, &f->path, err) == -1)
-		return STEP_FAIL;
+		return -1;
 	f->req.path = f->path;
 	f->own = json_is(json_get(args, "sandbox_claim_name"), OWN);
 	if (!f->own)
-		return handle_start(c, args, &f->h, err) == -1 ? STEP_FAIL :
-		    STEP_WAIT;
+		return handle_check(c, args, &f->h, err);
 	call_deadline(c, LIMIT_POD_MS + f->req.timeout_ms + SLACK_MS);
-	if (lease_check(c->env, err) == -1)
-		return STEP_FAIL;
+	return lease_check(c->env, err);
+}
+
+/* All that was given is good: find the sandbox. */
+static enum step
+find(struct call *c, struct error *err)
+{
+	struct file_call *f = c->data;
+
+	if (!f->own)
+		return handle_send(c, &f->h, err) == -1 ? STEP_FAIL :
+		    STEP_WAIT;
 	if (lease_find(&f->lease, c->env, false, call_event, c) == 0)
 		return STEP_WAIT;
 	error_set(err, ERR_SYSTEM, "out of memory");
 	return STEP_FAIL;
+}
+
+static enum step
+begin(struct call *c, struct json args, enum fileop_verb verb,
+    struct error *err)
+{
+	return prepare(c, args, verb, err) == -1 ? STEP_FAIL : find(c, err);
 }
 
 /* The claim is there: go on to the files of its sandbox. */
@@ -196,6 +216,7 @@ file_release(struct call *c)
 	handle_close(&f->h);
 	fileop_close(f->op);
 	lease_drop(&f->lease);
+	content_close(&f->content);
 	buf_free(&f->req.data);
 	buf_free(&f->entries);
 	free(f->path);
@@ -212,7 +233,7 @@ file_release(struct call *c)
 static const struct arg upload_args[] = {
 	FILE_ARGS,
 	PATH_ARG(NULL),
-	{ "content", ARG_STRING, ARG_REQUIRED, .help = NULL },
+	{ "content", ARG_STRING, ARG_REQUIRED | ARG_LONG, .help = NULL },
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "content is base64." },
 	{ "offset", ARG_INT, ARG_NULL | ARG_TERSE, -1, INT64_MAX, NULL,
@@ -229,6 +250,12 @@ static const struct arg upload_out[] = {
 	{ NULL }
 };
 
+static int
+undecodable(struct error *err)
+{
+	return error_wrap(err, "Failed to decode or encode content");
+}
+
 /* Into req.data, piece by piece, so that it is never there a second time. */
 static int
 content(struct file_call *f, struct json v, bool binary, struct error *err)
@@ -243,12 +270,12 @@ content(struct file_call *f, struct json v, bool binary, struct error *err)
 		if (!binary)
 			buf_put(&f->req.data, piece, n);
 		else if (base64_decode(&b, piece, n, &f->req.data, err) == -1)
-			return error_wrap(err, "Failed to decode or encode "
-			    "content");
+			return undecodable(err);
 	if (binary && base64_decode_end(&b, err) == -1)
-		return error_wrap(err, "Failed to decode or encode content");
+		return undecodable(err);
 	if (!buf_ok(&f->req.data))
 		return error_set(err, ERR_SYSTEM, "out of memory");
+	f->most = (long)f->req.data.len;
 	return 0;
 }
 
@@ -256,14 +283,45 @@ static enum step
 upload_start(struct call *c, struct json args, struct error *err)
 {
 	struct file_call *f = c->data;
+	struct json v = json_get(args, "content");
+	bool binary = tools_bool(c->tool, args, "binary");
 
 	f->req.offset = tools_has(args, "offset") ?
 	    tools_int(c->tool, args, "offset") : FILEOP_WHOLE;
-	if (content(f, json_get(args, "content"),
-	    tools_bool(c->tool, args, "binary"), err) == -1)
+	if (json_far(v) == NULL)
+		return content(f, v, binary, err) == -1 ? STEP_FAIL :
+		    begin(c, args, FILEOP_WRITE, err);
+	if (prepare(c, args, FILEOP_WRITE, err) == -1 ||
+	    content_open(&f->content, c->spilled, json_far(v), binary ?
+	    CONTENT_BASE64 : CONTENT_TEXT, true, err) == -1)
 		return STEP_FAIL;
-	f->most = (long)f->req.data.len;
-	return begin(c, args, FILEOP_WRITE, err);
+	call_timer(c, 0);
+	return STEP_WAIT;
+}
+
+/* Nothing is begun before all of it is known to be good. */
+static enum step
+upload_measure(struct call *c, struct error *err)
+{
+	struct file_call *f = c->data;
+
+	switch (content_measure(&f->content)) {
+	case 1:
+		call_timer(c, 0);
+		return STEP_WAIT;
+	case 0:
+		break;
+	default:
+		*err = f->content.err;
+		(void)undecodable(err);
+		return STEP_FAIL;
+	}
+	f->most = (long)f->content.size;
+	f->source = (struct fileop_source){ .size = f->content.size,
+	    .sha256 = f->content.sha256, .give = content_give,
+	    .rewind = content_rewind, .arg = &f->content };
+	f->req.source = &f->source;
+	return find(c, err);
 }
 
 static enum step
@@ -271,9 +329,12 @@ upload_next(struct call *c, const struct event *ev, struct error *err)
 {
 	const struct file_call *f = c->data;
 	struct fileop_result *r = NULL;
-	enum step step = go_on(c, ev, "write file to", &r, err);
+	enum step step;
 	struct jsonw w;
 
+	if (ev->type == EVENT_TIMER)
+		return upload_measure(c, err);
+	step = go_on(c, ev, "write file to", &r, err);
 	if (r == NULL || step != STEP_DONE)
 		return step;
 	jsonw_init(&w, &c->structured);

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "json.h"
 #include "jsonw.h"
+#include "spill.h"
 #include "tools.h"
 #include "utf8.h"
 
@@ -371,10 +372,17 @@ static void
 check_string(struct check *k, const char *name, const struct arg *a,
     struct json v)
 {
+	const struct json none = { NULL, -1 };
 	char list[200] = "";
 	size_t at = 0;
 	int n;
 
+	if (json_far(v) != NULL) {
+		if ((a->flags & ARG_LONG) == 0)
+			fault(k, name, none, "must have at most %d bytes as "
+			    "it is sent", SPILL_FROM);
+		return;
+	}
 	if (a->one_of == NULL) {
 		if ((has_min(a) || has_max(a)) &&
 		    !in_bounds(a, (double)json_chars(v)))
@@ -403,12 +411,16 @@ check_map(struct check *k, const char *name, const struct arg *a,
 		bounds_fault(k, name, a, v);
 	for (struct json m = json_first(v); json_type(m) != JSON_NONE;
 	    m = json_next(m)) {
-		if (json_type(m) == JSON_STRING)
+		if (json_type(m) == JSON_STRING && json_far(m) == NULL)
 			continue;
 		if (!json_str(json_key(m), key, sizeof(key)))
 			(void)snprintf(key, sizeof(key), "...");
 		(void)snprintf(at, sizeof(at), "%.80s[\"%s\"]", name, key);
-		fault(k, at, m, "must be a string");
+		if (json_far(m) != NULL)
+			fault(k, at, (struct json){ NULL, -1 }, "must have at "
+			    "most %d bytes as it is sent", SPILL_FROM);
+		else
+			fault(k, at, m, "must be a string");
 	}
 }
 

@@ -31,6 +31,7 @@ enum {
 	ARG_NULL = 2,		/* null is taken as well */
 	ARG_ABOVE = 4,		/* min itself is not allowed */
 	ARG_TERSE = 8,		/* the list tells of no null and no length */
+	ARG_LONG = 16,		/* a string that may have left (json_far()) */
 };
 
 struct arg {

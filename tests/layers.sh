@@ -7,7 +7,7 @@
 layers='error buf base64 digest utf8 spill log mono budget address token duration
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
-	webfail path listing file dotenv dns jobwire
+	webfail path listing file dotenv dns jobwire stash content
 event loop web webset config conffile completion proxy kubeconfig
 	kubeconfig-own kubeload kubeuser k8sauth k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway
@@ -22,7 +22,7 @@ call tools tools-sandbox handle link run fileop fileop-back
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
 	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist
 	serve api api-files
-guard tls meet sse httpd auth stats mcp audit result front front-http listener
+guard tls meet sse httpd auth stats mcp audit result intake front front-http listener
 sandbox hosting mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {

@@ -118,7 +118,8 @@ say(const char *text, size_t len, const char *version)
 
 	ck_assert_ptr_nonnull(copy);
 	memcpy(copy, text, len);
-	mcp_message(mcp, copy, len, ++ticket, version == NULL ? NULL : &http);
+	mcp_message(mcp, copy, len, NULL, ++ticket,
+	    version == NULL ? NULL : &http);
 	free(copy);
 }
 
@@ -541,10 +542,16 @@ END_TEST
 
 START_TEST(answers_for_a_message_whose_text_is_gone)
 {
-	mcp_too_long(mcp, ++ticket);
-	ck_assert_str_eq(heard(), ANON("-32600", "a message is longer than "
-	    "8388608 bytes"));
-	ck_assert_int_eq(mcp_bad_lines(mcp), 1);
+	struct error err;
+
+	error_set(&err, ERR_LIMIT, "too long");
+	mcp_unreadable(mcp, &err, ++ticket);
+	ck_assert_str_eq(heard(), ANON("-32600", "too long"));
+	buf_reset(&sent, 0);
+	error_set(&err, ERR_INPUT, "not JSON");
+	mcp_unreadable(mcp, &err, ++ticket);
+	ck_assert_str_eq(heard(), ANON("-32700", "not JSON"));
+	ck_assert_int_eq(mcp_bad_lines(mcp), 2);
 }
 END_TEST
 
@@ -723,7 +730,7 @@ START_TEST(holds_the_arguments_against_their_headers)
 	ck_assert_ptr_nonnull(m);
 	n = snprintf(text, sizeof(text), REQ("1", "tools/call", NEW
 	    ",\"name\":\"mirror\",\"arguments\":{%s}"), mirrored[i].args);
-	mcp_message(m, text, (size_t)n, ++ticket, &http);
+	mcp_message(m, text, (size_t)n, NULL, ++ticket, &http);
 	if (mirrored[i].wrong == NULL) {
 		ck_assert_msg(strstr(sent.data, "\"isError\":false") != NULL,
 		    "%s: %s", text, sent.data);
@@ -737,7 +744,7 @@ START_TEST(holds_the_arguments_against_their_headers)
 	buf_reset(&sent, 0);
 	n = snprintf(text, sizeof(text), REQ("2", "tools/call", NEW
 	    ",\"name\":\"mirror\",\"arguments\":{\"count\":1}"));
-	mcp_message(m, text, (size_t)n, ++ticket, NULL);
+	mcp_message(m, text, (size_t)n, NULL, ++ticket, NULL);
 	ck_assert_ptr_nonnull(strstr(sent.data, "\"isError\":false"));
 	mcp_close(m);
 }

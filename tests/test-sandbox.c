@@ -32,6 +32,7 @@
 
 #include <linux/netlink.h>
 
+#include "../budget.h"
 #include "../error.h"
 #include "../sandbox.h"
 #include "suite.h"
@@ -486,6 +487,18 @@ raising_limit(void)
 }
 
 static long
+growing_file(void)
+{
+	return ftruncate(channel[1], 1);
+}
+
+static long
+taking_disk(void)
+{
+	return fallocate(channel[1], 0, 0, 1);
+}
+
+static long
 no_such_call(void)
 {
 	return syscall(4095);
@@ -634,6 +647,8 @@ static const struct try {
 	{ "personality", other_personality, KILLED },
 	{ "PR_SET_DUMPABLE", dumping, KILLED },
 	{ "setrlimit", raising_limit, KILLED },
+	{ "ftruncate to what is longer", growing_file, KILLED },
+	{ "fallocate of more", taking_disk, KILLED },
 	{ "a call without a name", no_such_call, KILLED },
 	{ "prctl of what is in force", asking_state, THROUGH },
 	{ "access", looking, EACCES },
@@ -779,7 +794,7 @@ END_TEST
 START_TEST(says_what_is_in_force)
 {
 	struct sandbox_state state = { .landlock_abi = -1 };
-	struct rlimit files, core, processes;
+	struct rlimit files, core, processes, bytes;
 	pid_t pid = fork();
 	int abi = landlock_version();
 
@@ -801,11 +816,13 @@ START_TEST(says_what_is_in_force)
 	ck_assert_int_eq(prlimit(pid, RLIMIT_NOFILE, NULL, &files), 0);
 	ck_assert_int_eq(prlimit(pid, RLIMIT_CORE, NULL, &core), 0);
 	ck_assert_int_eq(prlimit(pid, RLIMIT_NPROC, NULL, &processes), 0);
+	ck_assert_int_eq(prlimit(pid, RLIMIT_FSIZE, NULL, &bytes), 0);
 	kill(pid, SIGKILL);
 	status_of(pid);
 	ck_assert_uint_le(files.rlim_max, 256);
 	ck_assert_uint_eq(core.rlim_max, 0);
 	ck_assert_uint_eq(processes.rlim_max, 0);
+	ck_assert_uint_eq(bytes.rlim_max, (rlim_t)LIMIT_SPOOL << 20);
 }
 END_TEST
 

@@ -113,7 +113,7 @@ STATUSES = {
     "HTTP/1.0": (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
     "no HTTP": (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
     "a session that is no label": (post(PING, X_Session_ID="a b"), 200),
-    "a body that is too long": (post(b"", Content_Length=8388609), 413),
+    "a body that is too long": (post(b"", Content_Length=2097152001), 413),
 }
 
 

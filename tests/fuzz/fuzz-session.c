@@ -43,11 +43,11 @@ line(struct mcp *m, const char *text, size_t len, long ticket)
 	if (len >= 2 && text[0] == 1)
 		fake_pass(256L * (unsigned char)text[1]);
 	else if (len >= 1 && text[0] == 2)
-		mcp_message(m, text + 1, len - 1, ticket, &old);
+		mcp_message(m, text + 1, len - 1, NULL, ticket, &old);
 	else if (len >= 1 && text[0] == 3)
-		mcp_message(m, text + 1, len - 1, ticket, &new);
+		mcp_message(m, text + 1, len - 1, NULL, ticket, &new);
 	else
-		mcp_message(m, text, len, ticket, NULL);
+		mcp_message(m, text, len, NULL, ticket, NULL);
 }
 
 int

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files too long for memory, in one call: their content is put into a file as
+it arrives and read from there piece by piece."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import resource
+
+import pytest
+
+from blackbox import NS, Box, failure, memory_kb, success
+from program import META, SANITIZED, VERSION
+from standin.client import wait_for
+from web import INETD, Server, post, tool
+
+MB = 1 << 20
+LIMIT = 8 * MB
+
+
+@pytest.fixture(params=["sandboxd", "none", "legacy"])
+def box(request, standin, start):
+    standin.pool(runtime=request.param)
+    how = ["--connection", "tunnel"] if request.param == "legacy" else []
+    box = Box(standin, start(*how))
+    box.runtime = request.param
+    return box
+
+
+@pytest.fixture
+def one(standin, start):
+    """A box of the default runtime."""
+    standin.pool()
+    return Box(standin, start())
+
+
+def pieces(size, seed=b"x"):
+    """So many bytes that do not repeat, in pieces divisible by three."""
+    block = b"".join(hashlib.sha256(seed + bytes([i])).digest()
+                     for i in range(96)) * 256
+    for at in range(0, size, len(block)):
+        yield block[:size - at]
+
+
+def head(id, name, args, last):
+    """A request up to the opening quote of its last argument."""
+    meta = {META + "protocolVersion": VERSION,
+            META + "clientInfo": {"name": "t", "version": "1"},
+            META + "clientCapabilities": {}}
+    text = json.dumps({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+                       "params": {"_meta": meta, "name": name,
+                                  "arguments": {**args, last: ""}}})
+    at = text.rindex('""') + 1
+    return text[:at].encode(), text[at:].encode()
+
+
+def upload(box, size, path="big", tail=b"", **more):
+    """Send it, line by line; returns the request's id."""
+    id, box.program.next_id = box.program.next_id, box.program.next_id + 1
+    before, after = head(id, "upload_file", box.arguments(
+        path=path, binary=True, timeout=600, **more), "content")
+    box.program.send(before)
+    for piece in pieces(size):
+        box.program.send(base64.b64encode(piece))
+    box.program.send(tail + after + b"\n")
+    return id
+
+
+def digest(size):
+    sum = hashlib.sha256()
+    for piece in pieces(size):
+        sum.update(piece)
+    return sum.hexdigest()
+
+
+def done(box, id):
+    return success(box.program.reply(id, 120)["result"])
+
+
+def spooled(program):
+    """Disk space of the file without a name, in KiB."""
+    for fd in os.listdir(f"/proc/{program.pid}/fd"):
+        path = f"/proc/{program.pid}/fd/{fd}"
+        if os.readlink(path).endswith("(deleted)"):
+            return os.stat(path).st_blocks // 2
+    raise AssertionError("there is no such file")
+
+
+def flat(program, most=4):
+    if not SANITIZED:
+        assert memory_kb(program.pid, "VmHWM") <= most << 10
+
+
+def test_64_mb_go_in_with_flat_memory(box):
+    """issue 4: 1 GB in and out with flat memory"""
+    size = 64 * MB + 1
+    out = done(box, upload(box, size))
+    assert out == {"bytes_written": size, "size": size,
+                   "sha256": digest(size), "verified": "sha256"}
+    assert spooled(box.program) == 0
+    flat(box.program)
+
+
+def test_text_is_what_its_escapes_say(box):
+    text = ("Größe \U0001f600 \"quoted\" \\ \t\n\x7f日本語" * 20000) + "end"
+    for ascii in (True, False):
+        before, after = head(77, "upload_file", box.arguments(path="text"),
+                             "content")
+        box.program.send(before + json.dumps(
+            text, ensure_ascii=ascii).encode()[1:-1] + after + b"\n")
+        out = success(box.program.reply(77, 60)["result"])
+        assert out["size"] == len(text.encode())
+        assert out["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert spooled(box.program) == 0
+
+
+def test_several_at_once_do_not_mix(one):
+    ids = {upload(one, size * MB, f"f{size}"): size * MB
+           for size in (3, 9, 1, 12)}
+    for id, size in ids.items():
+        assert done(one, id)["sha256"] == digest(size)
+    assert spooled(one.program) == 0
+    flat(one.program)
+
+
+def test_a_range_of_a_file_takes_a_long_content(one):
+    assert done(one, upload(one, MB, "a"))["size"] == MB
+    assert done(one, upload(one, 2 * MB, "a", offset=-1))["size"] == 3 * MB
+    assert one.run("head -c 1048576 a | sha256sum")["stdout"].split()[0] == \
+        digest(MB)
+    assert one.run("tail -c +1048577 a | sha256sum")["stdout"].split()[0] == \
+        digest(2 * MB)
+
+
+def test_what_is_cancelled_gives_its_space_back(one):
+    id = upload(one, 48 * MB, "gone")
+    one.program.send({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                      "params": {"requestId": id}})
+    wait_for(lambda: spooled(one.program) == 0, "the space")
+    assert one.program.silence() == []
+    assert success(one.tool("file_exists", path="gone")) == {"exists": False}
+
+
+@pytest.mark.parametrize("tail", [b"!", b"A", b"====", b"\\n=\\n="])
+def test_what_is_not_base64_at_its_end_changes_no_file(box, tail):
+    done(box, upload(box, MB, "kept"))
+    id = upload(box, 2 * MB, "kept", tail)
+    text = failure(box.program.reply(id, 60)["result"])
+    assert "Failed to decode or encode content" in text and "base64" in text
+    assert box.run("sha256sum <kept")["stdout"].split()[0] == digest(MB)
+    assert spooled(box.program) == 0
+
+
+@pytest.mark.parametrize("tail", [b"\\x", b"\\ud800", b"\xff", b"\xc3", b"\x01",
+                                  b'","content":"a'])
+def test_what_is_no_json_is_refused_whatever_its_length(one, tail):
+    upload(one, MB, "bad", tail)
+    reply = one.program.recv()
+    assert "id" not in reply and reply["error"]["code"] == -32700, reply
+    assert spooled(one.program) == 0
+    assert success(one.tool("file_exists", path="bad")) == {"exists": False}
+
+
+def long_argument(program, size, name, args, last):
+    before, after = head("x", name, args, last)
+    program.send(before)
+    for _ in range(size // MB):
+        program.send(b"y" * MB)
+    program.send(after + b"\n")
+    return program.recv()
+
+
+def test_a_long_string_has_its_place(one):
+    """Elsewhere it is as ever: up to the limit of a message."""
+    args = one.arguments(command="wc -c")
+    reply = long_argument(one.program, MB, "execute_command", args, "stdin")
+    assert int(success(reply["result"])["stdout"]) == MB
+    reply = long_argument(one.program, 9 * MB, "execute_command", args,
+                          "stdin")
+    assert failure(reply["result"]) == (
+        "execute_command: stdin must have at most 262144 bytes as it is sent")
+    reply = long_argument(one.program, 9 * MB, "upload_file",
+                          one.arguments(path="p"), "elsewhere")
+    assert "elsewhere is not known" in failure(reply["result"])
+    reply = long_argument(one.program, 9 * MB, "no_such_tool", {}, "content")
+    assert reply["error"]["code"] == -32602 and reply["id"] == "x"
+    assert spooled(one.program) == 0
+
+
+def test_a_full_disk_is_told_and_the_next_call_served(standin, start):
+    standin.pool()
+    program = start(wrap=["prlimit", f"--fsize={2 * MB}"])
+    box = Box(standin, program)
+    id = upload(box, 4 * MB)
+    text = failure(program.reply(id)["result"])
+    assert "File too large" in text and "/tmp" in text
+    assert spooled(program) == 0
+    out = done(box, upload(box, MB))
+    assert out["sha256"] == digest(MB)
+
+
+def test_without_a_folder_messages_have_their_old_limit(standin, start):
+    standin.pool()
+    program = start(env={"TMPDIR": "/nowhere"})
+    box = Box(standin, program)
+    assert done(box, upload(box, 5 * MB))["sha256"] == digest(5 * MB)
+    upload(box, 7 * MB)
+    reply = program.recv()
+    assert reply["error"]["code"] == -32600
+    assert "8388608" in reply["error"]["message"]
+    assert "/nowhere" in reply["error"]["message"]
+    assert "TMPDIR" in reply["error"]["message"]
+    assert box.run("echo on")["stdout"] == "on\n"
+
+
+def test_files_have_a_limit(one):
+    assert resource.prlimit(one.program.pid, resource.RLIMIT_FSIZE) == (
+        4096 * MB, 4096 * MB)
+
+
+def test_a_client_that_leaves_halfway_leaves_nothing(one):
+    before, _ = head(1, "upload_file", one.arguments(path="half"), "content")
+    one.program.send(before + b"z" * (3 * MB))
+    assert one.program.close() == 0
+
+
+# By HTTP
+
+FIELDS = {"MCP_Protocol_Version": VERSION, "Mcp_Method": "tools/call",
+          "Mcp_Name": "upload_file"}
+
+
+@pytest.fixture(params=["serve", pytest.param("inetd", marks=pytest.mark.skipif(
+    INETD is None, reason="systemd is not installed"))])
+def web(request, standin):
+    standin.pool()
+    server = Server(request.param, "--session-id", "me",
+                    kubeconfig=standin.kubeconfig)
+    yield server
+    server.close()
+
+
+class Served:
+    """The process of one connection."""
+
+    def __init__(self, web):
+        self.connection = web.connect()
+        self.handle = success(self.connection.ask(tool("create_sandbox", {
+            "warmpool": "py-pool", "namespace": NS})).reply()["result"])[
+                "sandbox_claim_name"]
+        with contextlib.suppress(ValueError):
+            self.pid = int(open(f"/proc/{web.process.pid}/task/"
+                                f"{web.process.pid}/children").read())
+
+    def arguments(self, **more):
+        return {"sandbox_claim_name": self.handle, "namespace": NS, **more}
+
+    def ask(self, *request):
+        return self.connection.ask(tool(*request))
+
+
+def parts(before, size, after):
+    yield before
+    for piece in pieces(size):
+        yield base64.b64encode(piece)
+    yield after
+
+
+def length(before, size, after):
+    return len(before) + len(after) + (size + 2) // 3 * 4
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_64_mb_go_in_by_http(web, chunked):
+    box = Served(web)
+    size = 64 * MB - 1
+    before, after = head(1, "upload_file", box.arguments(
+        path="big", binary=True, timeout=600), "content")
+    more = ({"Content_Length": None, "Transfer_Encoding": "chunked"}
+            if chunked else {"Content_Length": length(before, size, after)})
+    box.connection.send(post(b"", **{**FIELDS, **more}))
+    for part in parts(before, size, after):
+        box.connection.send(b"%x\r\n%s\r\n" % (len(part), part) if chunked
+                            else part)
+    if chunked:
+        box.connection.send(b"0\r\n\r\n")
+    out = success(box.connection.answer().reply()["result"])
+    assert out["size"] == size and out["sha256"] == digest(size)
+    assert spooled(box) == 0
+    flat(box)
+    assert success(box.ask("file_exists", box.arguments(path="big")).reply()[
+        "result"]) == {"exists": True}
+
+
+def test_what_is_too_long_by_http_is_refused_with_413(web):
+    connection = web.connect()
+    connection.send(post(b"", **FIELDS, Content_Length=2000 * MB + 1))
+    assert connection.answer().status == 413
+    # Without a long string the limit is the old one.
+    connection = web.connect()
+    connection.send(post(b"", **FIELDS, Content_Length=20 * MB))
+    with contextlib.suppress(ConnectionError):
+        for _ in range(20):
+            connection.send(b"[1,\n" * (MB // 4))
+    assert connection.answer().status == 413
+    assert connection.ended()
+
+
+def test_a_bad_string_by_http(web):
+    box = Served(web)
+    for tail, code in ((b"\\x", -32700), (b"\n", -32700)):
+        before, after = head(1, "upload_file", box.arguments(
+            path="bad", binary=True), "content")
+        answer = box.connection.ask(post(
+            before + b"A" * MB + tail + after, **FIELDS))
+        assert answer.status == 400
+        assert answer.json()["error"]["code"] == code
+        assert spooled(box) == 0
+    assert success(box.ask("file_exists", box.arguments(path="bad")).reply()[
+        "result"]) == {"exists": False}
+
+
+def test_half_a_body_gives_its_space_back(web):
+    box = Served(web)
+    connection = box.connection
+    before, after = head(1, "upload_file", box.arguments(
+        path="bad", binary=True), "content")
+    connection.send(post(b"", **FIELDS, Content_Length=64 * MB))
+    connection.send(before + b"A" * (4 * MB))
+    wait_for(lambda: spooled(box) >= 3 << 10, "its bytes")
+    connection.close()
+    wait_for(lambda: not os.path.exists(f"/proc/{box.pid}"), "its end")

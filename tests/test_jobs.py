@@ -233,6 +233,8 @@ def test_cancel_returns_what_there_is_and_leaves_nothing(jobs, standin):
     assert r["result"]["stdout"] == "a\n"
     assert got(r["result"]) == {"f": b"f\n"}
     nothing_left(standin)
+    asked = standin.requests("^DELETE$", "/jobs/")[-1]
+    assert json.loads(asked["body"])["propagationPolicy"] == "Background"
     assert "submit" in failure(server.tool("fetch_job",
                                            {"job_token": token}))
 

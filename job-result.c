@@ -88,58 +88,61 @@ close_artifact(struct job_result *r)
 	buf_puts(&r->artifacts, r->cut_here ? "\",\"truncated\":true}" : "\"}");
 }
 
-/* Written by the pod; copied member by member. */
-static int
-artifact(struct job_result *r, struct json a)
+/* Written by the pod; copied member by member. Ends where its content goes. */
+static void
+artifact_head(struct buf *out, struct json a, long size)
 {
-	static const char *const texts[] = { "link", "skipped", "sha256" };
-	struct json name = json_get(a, "name");
-	char shown[100] = "";
-	long size = 0, n = 0;
-	bool cut = false;
-	struct jsonw w;
-	struct buf one;
+	static const char *const texts[] = { "name", "link", "skipped",
+	    "sha256" };
 	const char *raw;
-	size_t len, at = 0;
+	struct jsonw w;
+	size_t len;
 
-	(void)json_int(json_get(a, "size"), 0, 1L << 62, &size);
-	(void)json_int(json_get(a, "inline"), 0, 1L << 62, &n);
-	(void)json_bool(json_get(a, "cut"), &cut);
-	r->files_cut |= cut;
-	buf_init(&one, 2 * PART_MAX);
-	jsonw_init(&w, &one);
+	jsonw_init(&w, out);
 	jsonw_object(&w, NULL);
-	raw = json_raw(name, &len);
-	if (json_type(name) != JSON_STRING) {
-		buf_free(&one);
-		return -1;
-	}
-	jsonw_raw(&w, "name", raw, len);
-	jsonw_int(&w, "size", size);
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (json_type(json_get(a, texts[i])) == JSON_STRING) {
 			raw = json_raw(json_get(a, texts[i]), &len);
 			jsonw_raw(&w, texts[i], raw, len);
 		}
+	jsonw_int(&w, "size", size);
 	jsonw_str(&w, "content_b64", "");
 	jsonw_end(&w);
-	if (!buf_ok(&one) || r->artifacts.len + one.len + TAIL > r->left) {
-		buf_free(&one);
+	if (buf_ok(out))
+		out->len -= strlen("\"}");
+}
+
+static int
+artifact(struct job_result *r, struct json a)
+{
+	struct json name = json_get(a, "name");
+	char shown[100] = "";
+	long size = 0, n = 0;
+	bool cut = false;
+	size_t at = 0;
+	struct buf head;
+
+	if (json_type(name) != JSON_STRING)
+		return -1;
+	(void)json_int(json_get(a, "size"), 0, 1L << 62, &size);
+	(void)json_int(json_get(a, "inline"), 0, 1L << 62, &n);
+	(void)json_bool(json_get(a, "cut"), &cut);
+	r->files_cut |= cut;
+	buf_init(&head, 2 * PART_MAX);
+	artifact_head(&head, a, size);
+	if (!buf_ok(&head) || r->artifacts.len + head.len + TAIL > r->left) {
+		buf_free(&head);
 		r->more++;
 		return 0;
 	}
-	/* Open again after the quote that begins the content. */
-	one.len -= 2;
-	if (r->artifacts.len > 0)
-		buf_puts(&r->artifacts, ",");
-	buf_put(&r->artifacts, one.data, one.len);
-	buf_free(&one);
+	buf_puts(&r->artifacts, r->artifacts.len > 0 ? "," : "");
+	buf_put(&r->artifacts, head.data, head.len);
+	buf_free(&head);
 	r->open = true;
 	r->cut_here = n < size && json_type(json_get(a, "link")) == JSON_NONE;
 	r->b64 = (struct base64){ .n = 0 };
 	r->files++;
-	len = json_piece(name, &at, shown, sizeof(shown) - 1);
-	shown[len] = '\0';
+	shown[json_piece(name, &at, shown, sizeof(shown) - 1)] = '\0';
 	buf_printf(&r->names, "%s%s (%ld)", r->files > 1 ? ", " : "", shown,
 	    size);
 	return 0;

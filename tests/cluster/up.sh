@@ -214,6 +214,8 @@ failSwapOn: false
 failCgroupV1: false
 makeIPTablesUtilChains: false
 localStorageCapacityIsolation: true
+containerLogMaxSize: 1Mi
+containerLogMaxFiles: 2
 resolvConf: ""
 clusterDNS: ["127.0.0.1"]
 podLogsDir: $C/podlogs

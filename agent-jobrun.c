@@ -133,18 +133,21 @@ put(void *arg, char type, const char *data, size_t len, bool last)
 	return 0;
 }
 
-/* Unpack what was streamed in. -1: why says what went wrong. */
+/* Unpack what was streamed in, once. -1: why says what went wrong. */
 static int
 unpack(struct put *p)
 {
 	int in = agent_job_open(p->j, "pack", O_RDONLY);
 	struct jobwire wire = { .n = 0 };
 	struct error err;
-	char piece[16384];
+	char piece[16384], path[PATH_MAX];
 	ssize_t n;
 
 	if (in == -1)
 		return errno == ENOENT ? 0 : failed(p, "pack");
+	/* Or it takes the same room again for as long as the pod is there. */
+	(void)snprintf(path, sizeof(path), "%s/pack", p->j->dir);
+	(void)unlink(path);
 	p->work = open(p->j->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	p->globs = agent_job_open(p->j, "globs", O_WRONLY | O_CREAT | O_TRUNC);
 	if (p->work == -1 || p->globs == -1)

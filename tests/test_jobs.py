@@ -119,6 +119,11 @@ def test_modes_of_files(jobs):
     assert r["stdout"] == "ran\n755\n600\n"
 
 
+def test_what_was_sent_is_there_once(jobs):
+    r = run(jobs(), "ls ../mcp-sandbox", files=[put("in", b"1")])
+    assert "agent" in r["stdout"] and "pack" not in r["stdout"]
+
+
 def test_six_megabytes_go_in_and_come_out(jobs):
     data = bytes(range(256)) * 23000
     r = run(jobs(), "sha256sum <in; cp in out", files=[put("in", data)])

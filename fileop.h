@@ -58,6 +58,7 @@ struct fileop_req {
 	bool all;
 	listing_fn *entry;	/* LIST; called with arg */
 	long timeout_ms;
+	bool known;		/* run.h */
 };
 
 struct fileop_result {

@@ -6,6 +6,7 @@
 #include "address.h"
 #include "budget.h"
 #include "buf.h"
+#include "claim.h"
 #include "config.h"
 #include "env.h"
 #include "error.h"
@@ -14,6 +15,7 @@
 #include "json.h"
 #include "k8s.h"
 #include "link.h"
+#include "mono.h"
 #include "names.h"
 #include "resolve.h"
 #include "router.h"
@@ -106,6 +108,7 @@ destroy(struct link *l)
 {
 	tunnel_close(l->tunnel[0]);
 	tunnel_close(l->tunnel[1]);
+	free(l->claim);
 	free(l);
 }
 
@@ -168,6 +171,50 @@ link_drop(struct links *ls, struct link *l)
 		return;
 	}
 	sweep(ls);
+}
+
+void
+link_keep(struct links *ls, const struct claim *c, long read_ms)
+{
+	struct link *l;
+
+	for (l = ls->first; l != NULL; l = l->next)
+		if (!l->stale && l->runtime == RUNTIME_NONE &&
+		    l->identity[0] != '\0' &&
+		    strcmp(l->namespace, c->namespace) == 0 &&
+		    strcmp(l->sandbox, c->sandbox) == 0 &&
+		    strcmp(l->address, c->address) == 0)
+			break;
+	if (l == NULL)
+		return;
+	if (l->claim == NULL && (l->claim = malloc(sizeof(*c))) == NULL)
+		return;
+	*l->claim = *c;
+	l->claim_ms = read_ms;
+}
+
+const struct claim *
+link_claim(const struct links *ls, const char *namespace, const char *name)
+{
+	for (const struct link *l = ls->first; l != NULL; l = l->next)
+		if (!l->stale && l->claim != NULL &&
+		    strcmp(l->claim->name, name) == 0 &&
+		    strcmp(l->claim->namespace, namespace) == 0 &&
+		    mono_ms() - l->claim_ms < LIMIT_KNOWN_MS &&
+		    !claim_expired(l->claim))
+			return l->claim;
+	return NULL;
+}
+
+void
+link_disclaim(struct links *ls, const char *namespace, const char *name)
+{
+	for (struct link *l = ls->first; l != NULL; l = l->next)
+		if (l->claim != NULL && strcmp(l->claim->name, name) == 0 &&
+		    strcmp(l->claim->namespace, namespace) == 0) {
+			free(l->claim);
+			l->claim = NULL;
+		}
 }
 
 void

@@ -18,6 +18,7 @@
 #include "sandboxd.h"
 #include "web.h"
 
+struct claim;
 struct env;
 struct error;
 struct links;
@@ -31,7 +32,7 @@ enum runtime {
 
 struct router;
 
-enum { LINK_FIELDS = 5 };
+enum { LINK_FIELDS = 5, LINK_IDENTITY = 64 };
 
 struct link {
 	char namespace[64], sandbox[254];
@@ -44,6 +45,14 @@ struct link {
 	struct sandboxd_port grpc;	/* url "": no way there */
 	struct sandboxd_port rest;	/* the legacy runtime's too */
 	struct router *router;		/* in between, or NULL */
+	/*
+	 * Which container exec leads to, as it says itself (run.c), and the
+	 * claim by which it was found: while it says the same, the claim need
+	 * not be asked for.
+	 */
+	char identity[LINK_IDENTITY];
+	struct claim *claim;
+	long claim_ms;			/* when it was read */
 	char fields[LINK_FIELDS][300];	/* its header fields; "": none more */
 	unsigned users;		/* link_drop() to come */
 	bool stale;		/* found anew the next time */
@@ -71,6 +80,15 @@ void link_find_cancel(struct link_find *f);	/* NULL is fine */
  */
 struct link *link_agent(const struct sandboxd_port *port, const char *token);
 void link_drop(struct links *ls, struct link *l);	/* NULL is fine */
+/*
+ * What was read of a claim at read_ms is kept, if its sandbox is known by now
+ * and only exec leads there. link_claim(): what is known of one, or NULL when
+ * that is nothing, too old, or was forgotten.
+ */
+void link_keep(struct links *ls, const struct claim *c, long read_ms);
+const struct claim *link_claim(const struct links *ls, const char *namespace,
+    const char *name);
+void link_disclaim(struct links *ls, const char *namespace, const char *name);
 /* What came of it was lost: do not use it for the next call. */
 void link_forget(struct link *l);
 

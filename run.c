@@ -83,7 +83,20 @@ static const char killer[] = SCAN
 	"kill $a $b; wait $a $b; fi\n"
 
 /*
- * Arguments: mark, seconds, folder, bytes of input, command, NAME=value ...
+ * Says on stderr, first of all, which container this is: the machine's boot
+ * and the tick of it in which PID 1 began. A pod that took another's name, and
+ * a container that began again, say something else than $w, and nothing runs.
+ */
+#define WHO								\
+	"x= l= k=19; { IFS= read -r x </proc/sys/kernel/random/boot_id\n" \
+	"IFS= read -r l </proc/1/stat; } 2>/dev/null; l=${l##*) }\n"	\
+	"while [ $k -gt 0 ]; do l=${l#* } k=$((k-1)); done\n"		\
+	"[ -z \"$x\" ] || [ -z \"$l\" ] || x=$x.${l%% *}\n"		\
+	"printf '%s %s\\n' $m \"$x\" >&2\n"				\
+	"[ -z \"$w\" ] || [ \"$w\" = \"$x\" ] || exit 96\n"
+
+/*
+ * Arguments: mark, who, seconds, folder, bytes of input, command, NAME=value
  * The command writes into two pipes that have names for a moment; a pump
  * each carries on. When the command has ended, the pumps have one second to
  * follow, whoever still holds the other side. head ends the input, which
@@ -92,7 +105,7 @@ static const char killer[] = SCAN
  * (kubernetes#124571).
  */
 static const char wrapper[] = SCAN
-	"m=$1 t=$2 d=$3 i=$4 c=$5; shift 5; exec 7>&2\n"
+	"m=$1 w=$2 t=$3 d=$4 i=$5 c=$6; shift 6\n" WHO "exec 7>&2\n"
 	"bye() { printf %s $m; printf %s $m >&7; exit $1; }\n"
 	"for v; do export \"$v\"; done\n"
 	"[ -z \"$d\" ] || cd \"$d\" || bye 125\n"
@@ -155,11 +168,12 @@ static const char legacy_wrapper[] = SCAN
 	"off $w; exit $r\n";
 
 /*
- * For a script of ours, which ends when its input does: mark, bytes of input,
- * script, NAME=value ...
+ * For a script of ours, which ends when its input does: mark, who, bytes of
+ * input, script, NAME=value ...
  */
 static const char own_wrapper[] =
-	"m=$1 i=$2 c=$3; shift 3; for v; do export \"$v\"; done\n"
+	"m=$1 w=$2 i=$3 c=$4; shift 4\n" WHO
+	"for v; do export \"$v\"; done\n"
 	"export MCP_SANDBOX_RUN=$m\n"
 	"if [ $i = 0 ]; then /bin/sh -c \"$c\"\n"
 	"else head -c $i | /bin/sh -c \"$c\"; fi; r=$?\n"
@@ -193,6 +207,11 @@ struct run {
 	struct error why;		/* why it is being ended */
 	struct buf told;		/* what the killer printed */
 	bool own;			/* the command is a script of ours */
+	bool known;			/* see run.h */
+	char expected[LINK_IDENTITY];	/* what the wrapper has to say, or "" */
+	char head[MARK + LINK_IDENTITY + 2];	/* its first line */
+	size_t head_len;
+	bool headed, replaced;		/* that is over; it is another */
 	bool begun, main_over, quick;
 	bool marked;			/* the mark closes its streams */
 	bool *closed;			/* set when its owner closes it */
@@ -251,7 +270,8 @@ finish(struct run *r, const struct error *err, long code)
 	if (err != NULL) {
 		copy = *err;
 		ev.err = &copy;
-		if (err->code == ERR_LOST && r->link != NULL)
+		if (r->link != NULL && (err->code == ERR_LOST || (r->known &&
+		    (err->code == ERR_GONE || err->code == ERR_CLUSTER))))
 			link_forget(r->link);
 	}
 	run_close(r);
@@ -554,6 +574,51 @@ pass(struct run *r, const struct event *ev)
 		(void)tell(r, ev->channel, ev->data, ev->len - k);
 }
 
+/* The wrapper's first line is whole. */
+static void
+identify(struct run *r, size_t len)
+{
+	char *said = r->head + MARK + 1;
+
+	r->headed = true;
+	r->head[len - 1] = '\0';
+	/* Only what tells one container from others is worth to be kept. */
+	if (r->expected[0] == '\0')
+		(void)snprintf(r->link->identity, LINK_IDENTITY, "%s",
+		    strchr(said, '.') != NULL ? said : "");
+	else if (strcmp(r->expected, said) != 0)
+		r->replaced = true;
+}
+
+/*
+ * stderr until the wrapper has said who it is. A shell that can't run it says
+ * something else, which is passed on.
+ */
+static void
+take_head(struct run *r, const struct event *ev)
+{
+	struct event rest = *ev;
+	size_t n = r->head_len;
+
+	for (; rest.len > 0 && !r->headed; rest.len--) {
+		char c = *rest.data;
+
+		if (n < MARK ? c != r->mark[n] : n == sizeof(r->head)) {
+			r->headed = true;
+			break;
+		}
+		rest.data++;
+		r->head[n++] = c;
+		if (n > MARK && c == '\n') {
+			identify(r, n);
+			n = 0;
+		}
+	}
+	r->head_len = r->headed ? 0 : n;
+	if (r->headed && tell(r, 2, r->head, n))
+		pass(r, &rest);
+}
+
 /*
  * Both streams are over: pass on what was held back and is not the mark.
  * 1: both had it, 0: one did not, -1: the run is closed.
@@ -563,6 +628,8 @@ close_streams(struct run *r)
 {
 	int whole = 1;
 
+	if (!tell(r, 2, r->head, r->head_len))
+		return -1;
 	for (int i = 0; i < 2; i++) {
 		size_t n = r->held[i];
 
@@ -584,9 +651,21 @@ static void
 wrapped_over(struct run *r, const struct event *ev)
 {
 	struct error err;
-	int whole = close_streams(r);
+	int whole;
 
-	if (whole == -1)
+	if (r->replaced) {
+		error_set(&err, ERR_GONE, "the pod of sandbox '%s' was "
+		    "replaced: nothing was run", r->link->sandbox);
+		finish(r, &err, 0);
+		return;
+	}
+	if (r->known && !r->headed && ev->err == NULL && ev->code > 125) {
+		error_set(&err, ERR_CLUSTER, "it was killed before it began "
+		    "(exit status %ld)", ev->code);
+		finish(r, &err, 0);
+		return;
+	}
+	if ((whole = close_streams(r)) == -1)
 		return;
 	if (ev->err != NULL || whole == 1 || ev->code > 125) {
 		finish(r, ev->err, ev->code);
@@ -610,7 +689,10 @@ on_main(void *arg, const struct event *ev)
 		feed(r);
 	}
 	if (ev->type == EVENT_DATA && r->marked) {
-		pass(r, ev);
+		if (ev->channel != 2 || r->headed)
+			pass(r, ev);
+		else
+			take_head(r, ev);
 		return;
 	}
 	if (ev->type != EVENT_END) {
@@ -630,7 +712,7 @@ on_main(void *arg, const struct event *ev)
 static int
 start_wrapped(struct run *r, size_t vars, struct error *err)
 {
-	const char *argv[10 + LIMIT_ENV + 1] = { "/bin/sh", "-c", wrapper,
+	const char *argv[11 + LIMIT_ENV + 1] = { "/bin/sh", "-c", wrapper,
 	    "mcp-sandbox", r->mark };
 	char seconds[24], bytes[24];
 	struct sandboxd_start s = { .argv = argv, .input = r->input,
@@ -640,6 +722,9 @@ start_wrapped(struct run *r, size_t vars, struct error *err)
 	(void)snprintf(seconds, sizeof(seconds), "%ld",
 	    r->timeout_ms / 1000 + WATCHDOG_S);
 	(void)snprintf(bytes, sizeof(bytes), "%zu", r->input_len);
+	if (r->known)
+		memcpy(r->expected, r->link->identity, LINK_IDENTITY);
+	argv[n++] = r->expected;
 	if (r->own) {
 		argv[2] = own_wrapper;
 	} else {
@@ -804,6 +889,7 @@ copy(struct run *r, const struct run_req *req)
 		n++;
 	r->timeout_ms = req->timeout_ms;
 	r->own = req->own;
+	r->known = req->known;
 	r->command = strdup(req->command);
 	if (req->cwd != NULL && (r->cwd = strdup(req->cwd)) == NULL)
 		return -1;

@@ -25,6 +25,8 @@ struct execute {
 	struct buf command, cwd, input, vars;	/* vars: each ends with NUL */
 	const char *env[LIMIT_ENV + 1];
 	bool has_cwd;
+	bool killed;			/* by a signal; or with its pod? */
+	long code;
 	long timeout_ms;
 };
 
@@ -142,38 +144,9 @@ execute_start(struct call *c, struct json arguments, struct error *err)
 		return STEP_FAIL;
 	}
 	call_deadline(c, e->timeout_ms + SLACK_MS);
+	e->h.enter = true;
 	if (handle_start(c, arguments, &e->h, err) == -1)
 		return STEP_FAIL;
-	return STEP_WAIT;
-}
-
-/* The claim is there: run the command in its sandbox. */
-static enum step
-begin(struct call *c, const struct event *ev, struct error *err)
-{
-	struct execute *e = c->data;
-	struct claim claim;
-	struct run_req req;
-
-	if (handle_ready(c, ev, &e->h, &claim, err) == -1)
-		return STEP_FAIL;
-	req = (struct run_req){
-		.namespace = e->h.namespace, .sandbox = claim.sandbox,
-		.address = claim.address, .timeout_ms = e->timeout_ms,
-		.command = e->command.data != NULL ? e->command.data : "",
-		.cwd = e->has_cwd ? e->cwd.data : NULL,
-		.input = e->input.data, .input_len = e->input.len,
-		.env = e->env,
-	};
-	if ((e->run = run_start(c->env, &req, call_event, c)) == NULL) {
-		error_set(err, ERR_SYSTEM, "out of memory");
-		return STEP_FAIL;
-	}
-	call_holds(c, "maybe a command in sandbox claim %s/%s",
-	    e->h.namespace, e->h.name);
-	buf_free(&e->command);
-	buf_free(&e->input);
-	buf_free(&e->vars);
 	return STEP_WAIT;
 }
 
@@ -207,6 +180,43 @@ write_result(struct call *c, const char *status, const long *code)
 	jsonw_end(&w);
 	buf_free(&b[0]);
 	buf_free(&b[1]);
+}
+
+/* The claim is there: run the command in its sandbox. */
+static enum step
+begin(struct call *c, const struct event *ev, struct error *err)
+{
+	struct execute *e = c->data;
+	struct claim claim;
+	struct run_req req;
+
+	if (handle_ready(c, ev, &e->h, &claim, err) == -1)
+		return STEP_FAIL;
+	if (e->killed) {
+		write_result(c, "exited", &e->code);
+		return STEP_DONE;
+	}
+	req = (struct run_req){
+		.namespace = e->h.namespace, .sandbox = claim.sandbox,
+		.address = claim.address, .timeout_ms = e->timeout_ms,
+		.command = e->command.data != NULL ? e->command.data : "",
+		.cwd = e->has_cwd ? e->cwd.data : NULL,
+		.input = e->input.data, .input_len = e->input.len,
+		.env = e->env, .known = e->h.known,
+	};
+	if ((e->run = run_start(c->env, &req, call_event, c)) == NULL) {
+		error_set(err, ERR_SYSTEM, "out of memory");
+		return STEP_FAIL;
+	}
+	call_holds(c, "maybe a command in sandbox claim %s/%s",
+	    e->h.namespace, e->h.name);
+	/* It may have to begin again, see handle_over(). */
+	if (!e->h.known) {
+		buf_free(&e->command);
+		buf_free(&e->input);
+		buf_free(&e->vars);
+	}
+	return STEP_WAIT;
 }
 
 /* It did not exit by itself: say so first, then what came until then. */
@@ -254,8 +264,14 @@ execute_next(struct call *c, const struct event *ev, struct error *err)
 				    e->h.namespace, e->h.name);
 			return STEP_DONE;
 		}
+		if (handle_over(c, &e->h, ev->err))
+			return STEP_WAIT;
 		if (ev->err != NULL)
 			return broken_off(c, ev->err, err);
+		e->code = ev->code;
+		e->killed = ev->code > 128;
+		if (e->killed && handle_reread(c, &e->h))
+			return STEP_WAIT;
 		write_result(c, "exited", &ev->code);
 		return STEP_DONE;
 	default:

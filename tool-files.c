@@ -94,6 +94,7 @@ prepare(struct call *c, struct json args, enum fileop_verb verb,
 	if (path_arg(args, "path", root, &f->path, err) == -1)
 		return -1;
 	f->req.path = f->path;
+	f->h.enter = true;
 	f->own = json_is(json_get(args, "sandbox_claim_name"), OWN);
 	if (!f->own)
 		return handle_check(c, args, &f->h, err);
@@ -140,6 +141,7 @@ start_op(struct call *c, const struct event *ev, struct error *err)
 		f->req.namespace = f->h.namespace;
 		f->req.sandbox = claim.sandbox;
 		f->req.address = claim.address;
+		f->req.known = f->h.known;
 	}
 	f->op = fileop_start(c->env, &f->req, call_event, c);
 	buf_init(&f->req.data, 0);	/* the operation's now */
@@ -171,6 +173,24 @@ on_found(struct call *c, const struct event *ev, struct error *err)
 }
 
 /*
+ * What was known of the claim was not so? Nothing was done then. What was to
+ * be written is gone, but for a file's (content.h).
+ */
+static bool
+again(struct call *c, const struct error *err)
+{
+	struct file_call *f = c->data;
+
+	if (!handle_over(c, &f->h, err))
+		return false;
+	if (f->req.verb == FILEOP_WRITE && f->req.source == NULL &&
+	    f->h.doubt.code == ERR_NONE)
+		error_set(&f->h.doubt, ERR_LOST, "%s; nothing was written: "
+		    "try again", err->text);
+	return true;
+}
+
+/*
  * The next step of any of them: STEP_WAIT to wait for more, STEP_DONE when
  * *r holds the result.
  */
@@ -188,9 +208,13 @@ go_on(struct call *c, const struct event *ev, const char *what,
 		return STEP_WAIT;
 	*r = fileop_result(f->op);
 	f->op = NULL;
+	if (ev->err == NULL && !f->own)
+		(void)handle_over(c, &f->h, NULL);
 	if (c->state == CALL_STOPPING || ev->err == NULL)
 		return STEP_DONE;
 	*err = *ev->err;
+	if (!f->own && again(c, err))
+		return STEP_WAIT;
 	if (f->own && err->code == ERR_DENIED)
 		session_distrust(f->lease.session);
 	error_wrap(err, "Failed to %s sandbox", what);

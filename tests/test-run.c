@@ -89,6 +89,54 @@ START_TEST(a_short_line_is_passed_on_at_once)
 }
 END_TEST
 
+/* What comes on stderr first; expected; then what is passed on, known of the
+ * container, and whether it is another. */
+#define HEAD "0123456789abcdef0123456789abcdef"
+static const struct {
+	const char *in, *expected, *out, *identity;
+	bool replaced;
+} heads[] = {
+	{ HEAD " boot.7\noops\n", "", "oops\n", "boot.7", false },
+	{ HEAD " boot.7\n", "boot.7", "", "old", false },
+	{ HEAD " boot.8\n", "boot.7", "", "old", true },
+	{ HEAD " \n" HEAD, "", "", "", false },
+	{ HEAD " \n", "boot.7", "", "old", true },
+	{ HEAD " nothing\nx", "", "x", "", false },
+	{ "sh: not found\n", "boot.7", "sh: not found\n", "old", false },
+	{ "012x" HEAD, "", "012x", "old", false },
+	{ "0123", "", "0123", "old", false },
+	{ "", "", "", "old", false },
+};
+
+/* Whole, then in pieces of every size. */
+START_TEST(the_wrapper_says_which_container_it_is)
+{
+	size_t n = strlen(heads[_i].in);
+
+	for (size_t piece = 1; piece <= n + 1; piece++) {
+		struct link l = { .identity = "old" };
+		struct run r = { .fn = sink, .link = &l, .marked = true };
+
+		memcpy(r.mark, marks[0], MARK + 1);
+		(void)snprintf(r.expected, sizeof(r.expected), "%s",
+		    heads[_i].expected);
+		got_len = 0;
+		for (size_t at = 0; at < n; at += piece) {
+			struct event ev = { .type = EVENT_DATA, .channel = 2,
+			    .data = heads[_i].in + at,
+			    .len = piece < n - at ? piece : n - at };
+
+			on_main(&r, &ev);
+		}
+		(void)close_streams(&r);
+		ck_assert_uint_eq(got_len, strlen(heads[_i].out));
+		ck_assert_mem_eq(got, heads[_i].out, got_len);
+		ck_assert_str_eq(l.identity, heads[_i].identity);
+		ck_assert_int_eq(r.replaced, heads[_i].replaced);
+	}
+}
+END_TEST
+
 int
 main(void)
 {
@@ -98,6 +146,8 @@ main(void)
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, an_output_comes_whole_and_without_its_mark, 0,
 	    sizeof(marks) / sizeof(marks[0]));
+	tcase_add_loop_test(t, the_wrapper_says_which_container_it_is, 0,
+	    sizeof(heads) / sizeof(heads[0]));
 	tcase_add_test(t, a_short_line_is_passed_on_at_once);
 	return suite_run(s);
 }

@@ -450,8 +450,8 @@ def test_files_need_our_shell_where_the_user_has_none(standin, start):
     assert not exists(box, "g")
 
 
-def test_the_claim_is_the_only_request_after_the_first(box):
-    """agent-sandbox 8: one GET of the claim per call."""
+def test_one_request_a_call_after_the_first(box):
+    """agent-sandbox 8: a GET of the claim, or the exec itself."""
     put(box, "f", b"x")
     box.standin.forget_requests()
     put(box, "f", b"y")
@@ -461,13 +461,44 @@ def test_the_claim_is_the_only_request_after_the_first(box):
     seen = [r for r in box.standin.requests()
             if "/sandboxclaims/" not in r["path"]
             and "labelSelector=" not in r["path"]]
-    assert len(box.standin.requests()) - len(seen) == 4
+    assert len(box.standin.requests()) - len(seen) == \
+        (0 if box.runtime == "none" else 4)
     if box.runtime == "agent":          # activity is noted, once in a while
         assert [r for r in seen if r["method"] != "PATCH"] == []
     elif box.runtime != "none":
         assert seen == []
     else:                               # no runtime: the exec itself
         assert all("/exec" in r["path"] for r in seen), seen
+        assert len(seen) == 4
+
+
+def test_what_was_known_of_a_claim_is_doubted_when_exec_fails(standin, start):
+    standin.pool(runtime="none")
+    box = Box(standin, start("--session-id", "one"))
+    other = Box(standin, start("--session-id", "two", "--handles", "any"),
+                box.claim)
+    put(box, "f", b"x")
+    assert box.run("echo x")["stdout"] == "x\n"
+    success(other.tool("suspend_sandbox"))
+    for said in (failure(box.tool("download_file", path="f")),
+                 failure(box.tool("upload_file", path="f", content="y")),
+                 failure(box.result("true"))):
+        assert "suspended" in said
+    success(other.tool("resume_sandbox"))
+    assert box.run("echo y")["stdout"] == "y\n"
+    assert put(box, "g", b"z")["size"] == 1
+    success(other.tool("delete_sandbox"))
+    for said in (failure(box.result("true")),
+                 failure(box.tool("file_exists", path="f"))):
+        assert f"'{box.claim}' is not found" in said
+
+
+def test_what_we_change_ourselves_is_not_taken_as_known(standin, start):
+    standin.pool(runtime="none")
+    box = Box(standin, start())
+    assert box.run("echo x")["stdout"] == "x\n"
+    success(box.tool("suspend_sandbox"))
+    assert "suspended" in failure(box.result("true"))
 
 
 def test_another_sessions_files_are_not_there(standin, start):

@@ -48,7 +48,7 @@ content_rewind(void *arg)
 	c->given = 0;
 	c->ended = false;
 	c->base64 = (struct base64){ .loose = c->kind == CONTENT_LOOSE };
-	buf_reset(&c->out, 2 * PIECE);
+	buf_reset(&c->out, 0);
 }
 
 /* The next raw bytes into out, as they are meant. */

@@ -173,7 +173,8 @@ check_files(struct check *k, struct json files)
 	for (m = json_first(files); r == 0 && json_type(m) != JSON_NONE;
 	    m = json_next(m)) {
 		r = check_path(k, json_get(m, "path"), &b);
-		if (r == 0 && json_bytes(json_get(m, "content_b64")) == 0)
+		if (r == 0 && json_bytes(json_get(m, "content_b64")) == 0 &&
+		    json_far(json_get(m, "content_b64")) == NULL)
 			r = WRONG(k, "file_content_required", "files: "
 			    "content_b64 of %.200s is required", b.data);
 	}
@@ -289,6 +290,7 @@ check_limits(struct check *k, struct json v)
 static int
 pack_file(struct check *k, struct json m, struct buf *path, struct buf *data)
 {
+	const struct spill_span *far = json_far(json_get(m, "content_b64"));
 	struct buf *pack = &k->j->pack;
 	char text[80] = "", octal[16];
 	long mode;
@@ -311,11 +313,13 @@ pack_file(struct check *k, struct json m, struct buf *path, struct buf *data)
 	    0644 : mode) & 07777);
 	jobwire_put(pack, 'F', path->data, path->len);
 	jobwire_put(pack, 'M', octal, strlen(octal));
+	k->j->files++;
+	if (far != NULL)
+		return job_pack_long(k->j, far, path->data, k->err);
 	for (size_t at = 0; at < data->len; at += n) {
 		n = data->len - at < JOB_CAP ? data->len - at : JOB_CAP;
 		jobwire_put(pack, 'D', data->data + at, n);
 	}
-	k->j->files++;
 	return 0;
 }
 
@@ -403,12 +407,6 @@ job_check_more(const struct job *j, const struct job_settings *s,
 		    "not configured on this server (MCP_K8S_CLONE_IMAGE and "
 		    "MCP_K8S_CLONE_SECRET)");
 	return 0;
-}
-
-void
-job_free(struct job *j)
-{
-	buf_free(&j->pack);
 }
 
 /* --- names --------------------------------------------------------------- */

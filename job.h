@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "buf.h"
+#include "content.h"
 #include "json.h"
 
 struct config;
@@ -34,6 +35,13 @@ struct job_clone {
 	bool submodules;
 };
 
+/* A file too long for memory. */
+struct job_long {
+	size_t at;		/* its bytes come there in the pack */
+	char *path;		/* for people */
+	struct content content;
+};
+
 /* A call's wish, checked. command and env live as long as the arguments. */
 struct job {
 	char token[JOB_TOKEN];		/* also the Job's name */
@@ -45,8 +53,16 @@ struct job {
 	char cpu[64], memory[64];	/* limits, or "" */
 	bool cloned;
 	struct job_clone clone;
+	struct spilled *spilled;	/* the call's, set before job_check() */
 	struct buf pack;		/* files, for the runner (jobwire.h) */
-	size_t files;
+	struct job_long *longs;
+	size_t files, nlong, measured;
+
+	/* job-pack.c: how far it is given */
+	size_t given, giving;		/* of pack; of longs */
+	bool inside;			/* of that long one */
+	uint64_t left;			/* of it, ... */
+	size_t record;			/* ... and of its record */
 };
 
 /*
@@ -56,6 +72,18 @@ struct job {
 int job_check(struct job *j, const struct job_settings *s, struct json args,
     const char **kind, struct error *err);
 void job_free(struct job *j);
+
+/* One more, behind what is in the pack; for job_check(). */
+int job_pack_long(struct job *j, const struct spill_span *span,
+    const char *path, struct error *err);
+/* After job_check(), until it is 0: 1 when long files are still to be looked
+ * at, -1 when one is not base64. */
+int job_pack_measure(struct job *j, struct error *err);
+/* Then, from its begin to its end: what the runner is sent. */
+size_t job_pack_len(const struct job *j);
+void job_pack_rewind(struct job *j);
+/* At most size (>= JOBWIRE_HEAD) bytes; how many, 0 at the end, or -1. */
+long job_pack_give(struct job *j, char *dst, size_t size);
 int job_new_token(struct job *j, struct error *err);
 /* Another one in its place, in the Job that was written too. */
 int job_renew(struct job *j, struct buf *body, struct error *err);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "budget.h"
 #include "call.h"
 #include "deliver.h"
 #include "env.h"
@@ -9,11 +11,30 @@
 #include "exec.h"
 #include "job-config.h"
 #include "jobflow-own.h"
+#include "mono.h"
+#include "stash.h"
+
+enum { PIECE = 32 * 1024 };	/* of the pack, in memory at once */
 
 static void
 on_inject(void *arg, const struct event *ev)
 {
 	flow_event(arg, ev, FROM_INJECT);
+}
+
+/* The rest of a piece of the pack, or the next one. False: there is none. */
+static bool
+refill(struct jobflow *f)
+{
+	long n;
+
+	if (f->piece_sent < f->piece_len)
+		return true;
+	f->piece_sent = f->piece_len = 0;
+	n = job_pack_give(&f->job, f->piece, PIECE);
+	f->unread = n == -1;
+	f->piece_len = n > 0 ? (size_t)n : 0;
+	return n > 0;
 }
 
 static void
@@ -22,11 +43,13 @@ feed(void *arg)
 	struct call *c = arg;
 	struct jobflow *f = c->data;
 	const struct { const char *data; size_t len; } parts[] = {
-		{ f->head, strlen(f->head) }, { f->agent, f->agent_len },
-		{ f->job.pack.data, f->job.pack.len } };
+		{ f->head, strlen(f->head) }, { f->agent, f->agent_len } };
 	size_t before, n;
 
-	for (size_t i = before = 0; i < 3; before += parts[i++].len)
+	/* As long as the container takes them, it may. */
+	if (f->start_until_ms < mono_ms() + LIMIT_IDLE_MS)
+		f->start_until_ms = mono_ms() + LIMIT_IDLE_MS;
+	for (size_t i = before = 0; i < 2; before += parts[i++].len)
 		while (f->sent < before + parts[i].len) {
 			n = exec_write(f->inject, parts[i].data +
 			    (f->sent - before), before + parts[i].len -
@@ -35,6 +58,15 @@ feed(void *arg)
 				return;
 			f->sent += n;
 		}
+	while (refill(f)) {
+		n = exec_write(f->inject, f->piece + f->piece_sent,
+		    f->piece_len - f->piece_sent);
+		if (n == 0)
+			return;
+		f->piece_sent += n;
+	}
+	if (f->unread)
+		call_timer(c, 0);	/* flow_tick() says it */
 }
 
 /*
@@ -59,7 +91,10 @@ flow_inject(struct call *c, struct error *err)
 	    .pod = f->pod.name, .container = "inject", .argv = argv,
 	    .input = true };
 
-	f->sent = 0;
+	if (f->piece == NULL && (f->piece = malloc(PIECE)) == NULL)
+		return flow_no_memory(err);
+	job_pack_rewind(&f->job);
+	f->sent = f->piece_sent = f->piece_len = 0;
 	f->head[0] = f->machine[0] = '\0';
 	f->agent_len = 0;
 	call_progress(c, "pod %s takes the files", f->pod.name);
@@ -90,7 +125,7 @@ machine(struct call *c, const struct event *ev, struct error *err)
 		return STEP_FAIL;
 	}
 	(void)snprintf(f->head, sizeof(f->head), "%zu %zu\n", f->agent_len,
-	    f->agent_len + f->job.pack.len);
+	    f->agent_len + job_pack_len(&f->job));
 	exec_on_room(f->inject, feed, c);
 	feed(c);
 	return STEP_WAIT;
@@ -118,6 +153,10 @@ flow_injecting(struct call *c, const struct event *ev, struct error *err)
 	}
 	if (ev->err == NULL && ev->code == 0) {
 		f->injected = true;
+		/* A command may take hours; nobody needs its files here. */
+		job_free(&f->job);
+		spilled_drop(c->spilled);
+		c->spilled = NULL;
 		call_timer(c, FLOW_EAGER_MS);
 		return f->mode == FLOW_SUBMIT ? flow_submitted(c, err) : STEP_WAIT;
 	}

@@ -248,6 +248,11 @@ flow_tick(struct call *c, struct error *err)
 	long now = mono_ms();
 
 	call_timer(c, LOOK_MS);
+	if (f->unread) {
+		error_set(err, ERR_SYSTEM, "run failed: the files can't be "
+		    "read any more");
+		return STEP_FAIL;
+	}
 	if (f->dead_until_ms != 0)
 		return now >= f->dead_until_ms ? flow_judged(c, err) : STEP_WAIT;
 	if (f->pull_ms != 0 && now - f->pull_ms >= PULL_MS)

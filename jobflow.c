@@ -210,6 +210,24 @@ jobflow_find(struct call *c, struct json args, long wait_ms,
 
 /* --- the call ------------------------------------------------------------ */
 
+/* Long files, a few MiB a turn; nothing is made before all are good. */
+static enum step
+measure(struct call *c, struct error *err)
+{
+	struct jobflow *f = c->data;
+
+	switch (job_pack_measure(&f->job, err)) {
+	case 0:
+		return flow_count(c, err);
+	case 1:
+		f->state = FLOW_MEASURE;
+		call_timer(c, 0);
+		return STEP_WAIT;
+	default:
+		return STEP_FAIL;
+	}
+}
+
 enum step
 jobflow_start(struct call *c, struct json args, struct error *err)
 {
@@ -218,6 +236,7 @@ jobflow_start(struct call *c, struct json args, struct error *err)
 	struct jobflow *f = c->data;
 	const char *kind;
 
+	f->job.spilled = c->spilled;
 	if (job_check(&f->job, s, args, &kind, err) == -1 ||
 	    job_check_more(&f->job, s, err) == -1 ||
 	    job_new_token(&f->job, err) == -1)
@@ -236,7 +255,7 @@ jobflow_start(struct call *c, struct json args, struct error *err)
 	f->queue_until_ms = mono_ms() + f->job.timeout_s * 1000;
 	call_deadline(c, (2 * f->job.timeout_s + s->start_s + FLOW_COLLECT_S +
 	    120) * 1000);
-	return flow_count(c, err);
+	return measure(c, err);
 }
 
 static enum step
@@ -245,6 +264,8 @@ timer(struct call *c, struct error *err)
 	struct jobflow *f = c->data;
 
 	switch (f->state) {
+	case FLOW_MEASURE:
+		return measure(c, err);
 	case FLOW_QUEUE:
 		return flow_count(c, err);
 	case FLOW_DELETE:
@@ -369,6 +390,7 @@ jobflow_release(struct call *c)
 	k8s_cancel(f->request);
 	buf_free(&f->body);
 	buf_free(&f->shrink);
+	free(f->piece);
 	job_free(&f->job);
 	job_result_free(&f->result);
 	free(f->over);

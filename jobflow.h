@@ -4,7 +4,7 @@
  * left it, to its result.
  *
  *  run, submit   COUNT --> POST --> RECOUNT --> WATCH --> (result)
- *                  \--(too many)--> QUEUE          \--> DELETE --> VERIFY
+ *  (MEASURE first) \--(too many)--> QUEUE          \--> DELETE --> VERIFY
  *  fetch, cancel FIND -------------------------> WATCH
  *
  * While it is watched, the runner is streamed in when the pod waits for it,
@@ -30,6 +30,7 @@ struct watch;
 enum jobflow_mode { FLOW_RUN, FLOW_SUBMIT, FLOW_FETCH, FLOW_CANCEL };
 
 enum jobflow_state {
+	FLOW_MEASURE,
 	FLOW_COUNT_PODS, FLOW_COUNT_JOBS,	/* before and after POST */
 	FLOW_QUEUE, FLOW_POST, FLOW_FIND, FLOW_WATCH, FLOW_END, FLOW_SHRINK,
 	FLOW_DELETE,
@@ -55,7 +56,10 @@ struct jobflow {
 	struct exec *inject, *collect;
 	char machine[40], head[48];	/* what inject said, and was told */
 	const char *agent;
-	size_t agent_len, sent;		/* sent: of head, agent and pack */
+	size_t agent_len, sent;		/* sent: of head and agent */
+	char *piece;			/* of the pack, to be sent */
+	size_t piece_len, piece_sent;
+	bool unread;			/* a file can't be read any more */
 	char said[200];			/* by collect, on its stderr */
 	bool injected;
 	bool opened;			/* inject or collect really began */

@@ -20,7 +20,7 @@ enum { WAIT_MAX_S = 120, READ_MAX = 1 << 20 };
 
 static const struct arg file_args[] = {
 	{ "path", ARG_STRING, ARG_REQUIRED, .help = "Relative to workdir." },
-	{ "content_b64", ARG_STRING, ARG_REQUIRED },
+	{ "content_b64", ARG_STRING, ARG_REQUIRED | ARG_LONG },
 	{ "mode", ARG_STRING, .help = "Octal; 0644." },
 	{ NULL }
 };

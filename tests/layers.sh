@@ -12,7 +12,7 @@ event loop web webset config conffile completion proxy kubeconfig
 	kubeconfig-own kubeload kubeuser k8sauth k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway
 	manifest claim blocker env turn procs spool shell task files job
-	job-image job-write job-state job-result agent-job agent-jobrun
+	job-image job-pack job-write job-state job-result agent-job agent-jobrun
 	agent-jobout
 call tools tools-sandbox handle link run fileop fileop-back
 	fileop-script fileop-rest tool-life tools-bash deliver podwait

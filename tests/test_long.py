@@ -88,9 +88,13 @@ def spooled(program):
     raise AssertionError("there is no such file")
 
 
-def flat(program, most=4):
+def given_back(program):
+    wait_for(lambda: spooled(program) == 0, "the space")
+
+
+def flat(program):
     if not SANITIZED:
-        assert memory_kb(program.pid, "VmHWM") <= most << 10
+        assert memory_kb(program.pid, "VmHWM") <= 4 << 10
 
 
 def test_64_mb_go_in_with_flat_memory(box):
@@ -138,7 +142,7 @@ def test_what_is_cancelled_gives_its_space_back(one):
     id = upload(one, 48 * MB, "gone")
     one.program.send({"jsonrpc": "2.0", "method": "notifications/cancelled",
                       "params": {"requestId": id}})
-    wait_for(lambda: spooled(one.program) == 0, "the space")
+    given_back(one.program)
     assert one.program.silence() == []
     assert success(one.tool("file_exists", path="gone")) == {"exists": False}
 
@@ -224,6 +228,87 @@ def test_a_client_that_leaves_halfway_leaves_nothing(one):
     before, _ = head(1, "upload_file", one.arguments(path="half"), "content")
     one.program.send(before + b"z" * (3 * MB))
     assert one.program.close() == 0
+
+
+# Files of jobs
+
+@pytest.fixture
+def jobs(start):
+    return start(env={"MCP_K8S_ALLOWED_IMAGES": "busybox:1.36",
+                      "MCP_K8S_NAMESPACE": "default"})
+
+
+def job(server, name, script, sizes, tails=None):
+    """Send run_job or submit_job with files f0, f1, ...; its id."""
+    id, server.next_id = server.next_id, server.next_id + 1
+    files = [{"path": f"f{i}", "content_b64": f"@{i}@"}
+             for i in range(len(sizes))]
+    before, after = head(id, name, {
+        "image": "busybox:1.36", "command": ["sh", "-c", script],
+        "files": files}, "workdir")
+    rest = before + b"/work" + after + b"\n"
+    for i, size in enumerate(sizes):
+        part, rest = rest.split(b"@%d@" % i)
+        server.send(part)
+        for piece in pieces(size):
+            server.send(base64.b64encode(piece))
+        server.send((tails or {}).get(i, b""))
+    server.send(rest)
+    return id
+
+
+def sums(sizes):
+    return "".join(f"{digest(size)}  f{i}\n" for i, size in enumerate(sizes))
+
+
+@pytest.mark.parametrize("sizes", [
+    [100 * MB], [300000, 5, 3 * MB + 1, 0o7777777, 512 << 10], [4, 600000]])
+def test_files_of_a_job_are_as_large_as_they_are(jobs, sizes):
+    """issue 6: files in, by stream, 100 MB with flat memory"""
+    r = success(jobs.reply(job(jobs, "run_job", "sha256sum f*", sizes), 120)[
+        "result"])
+    assert (r["stdout"], r["stderr"], r["exit_code"]) == (sums(sizes), "", 0)
+    assert r["artifacts"] == []
+    given_back(jobs)
+    flat(jobs)
+
+
+def test_a_job_needs_no_disk_here_while_it_runs(jobs):
+    id = job(jobs, "run_job", "sleep 2; sha256sum f*", [MB])
+    wait_for(lambda: spooled(jobs) > 0, "its file")
+    given_back(jobs)
+    assert jobs.silence(0.3) == []
+    assert success(jobs.reply(id, 30)["result"])["stdout"] == sums([MB])
+
+
+def test_a_submitted_job_has_its_long_files(jobs):
+    sizes = [2 * MB, 7]
+    token = success(jobs.reply(job(jobs, "submit_job", "sha256sum f*", sizes),
+                               60)["result"])["job_token"]
+    given_back(jobs)
+    r = success(jobs.tool("fetch_job", {"job_token": token, "wait_s": 30}, 40))
+    assert r["result"]["stdout"] == sums(sizes)
+
+
+def test_a_long_file_that_is_no_base64_makes_no_job(jobs, standin):
+    for tail in (b"!", b"A", b"===="):
+        id = job(jobs, "run_job", "true", [4, MB, MB], {2: tail})
+        assert failure(jobs.reply(id, 30)["result"]) == (
+            "invalid arguments: files: content_b64 of f2 is not base64")
+    assert spooled(jobs) == 0
+    assert not standin.objects("Job")
+    assert not standin.requests(method="POST")
+
+
+def test_a_long_string_of_a_job_that_is_no_file(jobs):
+    reply = long_argument(jobs, 9 * MB, "run_job", {
+        "image": "busybox:1.36", "command": ["true"]}, "workdir")
+    assert failure(reply["result"]) == (
+        "run_job: workdir must have at most 262144 bytes as it is sent")
+    reply = long_argument(jobs, 9 * MB, "submit_job", {
+        "image": "busybox:1.36", "command": ["true"]}, "workdir")
+    assert "workdir must have at most 262144 bytes" in failure(
+        reply["result"])
 
 
 # By HTTP

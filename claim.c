@@ -11,6 +11,8 @@
 #include "k8s.h"
 #include "budget.h"
 
+#define END_S	253402300799LL	/* of the year 9999 */
+
 #define REQUEST	"mcp.k8s-agent-sandbox/request"
 
 static void
@@ -357,12 +359,36 @@ claim_delete_body(struct buf *out, const char *uid)
 }
 
 int
+claim_until(char dst[40], const struct claim_life *l, struct error *err)
+{
+	const long long now = (long long)time(NULL);
+	long long last = (l->born > 0 ? l->born : now) + l->most_ms / 1000;
+	long long end = now + (l->life_s < END_S ? l->life_s : END_S);
+
+	dst[0] = '\0';
+	if (l->most_ms > 0 && (l->never || end > last)) {
+		if (l->given || last <= now)
+			return error_set(err, ERR_INPUT, "shutdown_after_"
+			    "seconds: a sandbox lives %ld seconds at most "
+			    "here, so %lld is the most it can be now",
+			    l->most_ms / 1000, last > now ? last - now : 0);
+		end = last;
+	} else if (l->never) {
+		return 0;
+	}
+	if (claim_time(dst, end) == -1)
+		return error_set(err, ERR_INPUT, "shutdown_after_seconds is "
+		    "too large: %ld", l->life_s);
+	return 0;
+}
+
+int
 claim_time(char dst[40], long long seconds)
 {
 	time_t t = (time_t)seconds;
 	struct tm tm;
 
-	if (seconds < 0 || seconds > 253402300799LL ||
+	if (seconds < 0 || seconds > END_S ||
 	    gmtime_r(&t, &tm) == NULL)
 		return -1;
 	return strftime(dst, 40, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0 ? 0 : -1;

@@ -67,6 +67,17 @@ void claim_delete_body(struct buf *out, const char *uid);
 
 /* "2026-11-30T16:35:33Z" for a time in seconds; dst holds 40 bytes. -1: past
  * the year 9999. */
+/*
+ * When a sandbox is to end, into dst: life_s from now, "" if never, and at most
+ * most_ms (0: no bound) from born, which is 0 for one that is made now. Past
+ * the bound: an error if it was asked for, else cut.
+ */
+struct claim_life {
+	bool given, never;
+	long life_s, most_ms;
+	long long born;
+};
+int claim_until(char dst[40], const struct claim_life *l, struct error *err);
 int claim_time(char dst[40], long long seconds);
 
 #endif

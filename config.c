@@ -81,6 +81,14 @@ static const struct setting rows[] = {
 	    NULL, "print the version and exit" },
 
 	/* Only in the manual. */
+	{ "deny-tools", 0, { "MCP_SANDBOX_DENY_TOOLS" }, SET_TEXT, AT(deny),
+	    0, 0, NULL, NULL, "LIST", NULL },
+	{ "read-only", 0, { "MCP_SANDBOX_READ_ONLY" }, SET_FLAG,
+	    AT(read_only), 0, 0, NULL, NULL, NULL, NULL },
+	{ "dry-run", 0, { "MCP_SANDBOX_DRY_RUN" }, SET_FLAG, AT(dry_run),
+	    0, 0, NULL, NULL, NULL, NULL },
+	{ "max-lifetime", 0, { "MCP_SANDBOX_MAX_LIFETIME" }, SET_DURATION,
+	    AT(pod.life_ms), 0, 0, NULL, NULL, "TIME", NULL },
 	{ "server-port", 0, { NESTED "SERVER_PORT" }, SET_PORT,
 	    AT(server_port), 1, 65535, "8888", NULL, "PORT", NULL },
 	{ "rest-port", 0, { NESTED "REST_PORT" }, SET_PORT, AT(rest_port),

@@ -37,6 +37,7 @@ struct config_pod {
 	const char *agent_file;		/* NULL: the one that we carry */
 	const char *key_file;		/* NULL: random tokens */
 	long idle_ms;
+	long life_ms;			/* at most; of claims as well; 0: any */
 	long pool_size;
 	const char *domain;		/* of labels and annotations */
 	const char *cpu_request, *cpu_limit;	/* "": none */
@@ -57,6 +58,9 @@ struct config {
 	const char *kubeconfig;		/* NULL: found as kubeconfig.h says */
 	const char *context;
 	const char *tools;		/* list of families and tools, or NULL */
+	const char *deny;		/* those that are not offered */
+	bool read_only;			/* only tools that change nothing */
+	bool dry_run;			/* say what would be made */
 	const char *connection;		/* as given */
 	enum connection route;
 	long server_port, rest_port, grpc_port;

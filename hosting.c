@@ -416,7 +416,8 @@ hosting_run(struct hosting *h, const struct mcp_rows *rows,
 		.meet = h->listener.meet,
 	};
 
-	if (env->sessions != NULL)
+	if (env->sessions != NULL && !env->config->read_only &&
+	    !env->config->dry_run)
 		f.end_session = end_session;
 	return front_http(&f, err);
 }

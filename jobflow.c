@@ -228,28 +228,50 @@ measure(struct call *c, struct error *err)
 	}
 }
 
-enum step
-jobflow_start(struct call *c, struct json args, struct error *err)
+static int
+job_body(const struct call *c, struct job *job, struct json args,
+    struct buf *out, struct error *err)
 {
 	const struct env *env = c->env;
 	const struct job_settings *s = flow_settings(c);
-	struct jobflow *f = c->data;
 	const char *kind;
 
-	f->job.spilled = c->spilled;
-	if (job_check(&f->job, s, args, &kind, err) == -1 ||
-	    job_check_more(&f->job, s, err) == -1 ||
-	    job_new_token(&f->job, err) == -1)
-		return STEP_FAIL;
+	job->spilled = c->spilled;
+	if (job_check(job, s, args, &kind, err) == -1 ||
+	    job_check_more(job, s, err) == -1 ||
+	    job_new_token(job, err) == -1)
+		return -1;
+	job_write(out, job, s, env->config->session_label, env->session);
+	return buf_ok(out) ? 0 : error_set(err, ERR_LIMIT, "invalid arguments: "
+	    "command and env make a Job of more than 1 MiB: send what is long "
+	    "as a file");
+}
+
+int
+jobflow_plan(struct call *c, struct json args, struct buf *path,
+    struct buf *out, struct error *err)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	int r = job == NULL ? error_sys(err, "a job") :
+	    job_body(c, job, args, out, err);
+
+	if (r == 0)
+		flow_path(c, path, "jobs", NULL, "");
+	if (job != NULL)
+		job_free(job);
+	free(job);
+	return r;
+}
+
+enum step
+jobflow_start(struct call *c, struct json args, struct error *err)
+{
+	const struct job_settings *s = flow_settings(c);
+	struct jobflow *f = c->data;
+
 	buf_init(&f->body, 1 << 20);
-	job_write(&f->body, &f->job, s, env->config->session_label,
-	    env->session);
-	if (!buf_ok(&f->body)) {
-		error_set(err, ERR_LIMIT, "invalid arguments: command and env "
-		    "make a Job of more than 1 MiB: send what is long as a "
-		    "file");
+	if (job_body(c, &f->job, args, &f->body, err) == -1)
 		return STEP_FAIL;
-	}
 	f->job.command = f->job.env = (struct json){ NULL, -1 };
 	job_result_init(&f->result, s->out_max, ROOM);
 	f->queue_until_ms = mono_ms() + f->job.timeout_s * 1000;

@@ -92,6 +92,9 @@ struct jobflow {
 };
 
 /* From the checked arguments; f is zeroed but for mode and the functions. */
+/* The Job that jobflow_start() would make. */
+int jobflow_plan(struct call *c, struct json args, struct buf *path,
+    struct buf *body, struct error *err);
 enum step jobflow_start(struct call *c, struct json args, struct error *err);
 /* job_token is in args. wait_ms: how long to wait for the end. */
 enum step jobflow_find(struct call *c, struct json args, long wait_ms,

@@ -7,8 +7,8 @@
 #include "token.h"
 
 /* Over HTTP the caller's; NULL when it has told none. */
-static const char *
-session_id(const struct env *env)
+const char *
+lease_session(const struct env *env)
 {
 	if (!env->http)
 		return sessions_own(env->sessions);
@@ -18,7 +18,7 @@ session_id(const struct env *env)
 int
 lease_check(const struct env *env, struct error *err)
 {
-	const char *id = session_id(env);
+	const char *id = lease_session(env);
 
 	if (id == NULL)
 		return error_set(err, ERR_INPUT, "missing X-Session-ID header");
@@ -34,7 +34,7 @@ int
 lease_find(struct lease *l, const struct env *env, bool doubt, event_fn *fn,
     void *arg)
 {
-	l->find = session_find(env->sessions, session_id(env), doubt, fn, arg);
+	l->find = session_find(env->sessions, lease_session(env), doubt, fn, arg);
 	return l->find == NULL ? -1 : 0;
 }
 

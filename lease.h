@@ -19,6 +19,7 @@ struct lease {
 	struct agent *agent;		/* held */
 };
 
+const char *lease_session(const struct env *env);	/* its name, or NULL */
 /* Has the caller a session, and is it one? -1: err. */
 int lease_check(const struct env *env, struct error *err);
 /* session_find() of the caller's; -1: no memory. Events come until EVENT_END,

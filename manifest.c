@@ -418,6 +418,9 @@ pod_spec(struct jsonw *w, const struct config_pod *c, const char *session)
 		init_container(w, c);
 	main_container(w, c, session);
 	jsonw_str(w, "restartPolicy", "Never");
+	if (c->life_ms > 0)
+		jsonw_int(w, "activeDeadlineSeconds",
+		    (c->life_ms + 999) / 1000);
 	if (c->service_account != NULL)
 		jsonw_str(w, "serviceAccountName", c->service_account);
 	jsonw_bool(w, "automountServiceAccountToken", c->mount_token);

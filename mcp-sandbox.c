@@ -28,6 +28,7 @@
 #include "config.h"
 #include "doctor.h"
 #include "dotenv.h"
+#include "dryrun.h"
 #include "env.h"
 #include "error.h"
 #include "file.h"
@@ -125,6 +126,7 @@ struct server {
 	struct kubeconfig kc;
 	struct env env;
 	const struct tool *tools[NTOOLS + 1];
+	struct tool dry[NTOOLS];
 	const struct command *command;	/* NULL: serve MCP */
 	unsigned families;		/* FAMILY_*, of the tools */
 	char instructions[2048];
@@ -244,6 +246,10 @@ dotenv_open(struct server *s, struct error *err)
 static bool
 tool_wanted(const struct config *c, const struct tool *t, unsigned family)
 {
+	if ((c->deny != NULL && (config_allows(c->deny, t->name) ||
+	    config_allows(c->deny, t->family))) ||
+	    (c->read_only && (t->hints & HINT_READ_ONLY) == 0))
+		return false;
 	if (c->tools != NULL)
 		return config_allows(c->tools, t->name) ||
 		    config_allows(c->tools, t->family);
@@ -251,6 +257,16 @@ tool_wanted(const struct config *c, const struct tool *t, unsigned family)
 	if (c->families == 0)
 		return family != FAMILY_JOBS;
 	return (c->families & family) != 0;
+}
+
+/* As it is, or as a dry run has it. */
+static const struct tool *
+tool_row(struct server *s, size_t i)
+{
+	if (!s->config.dry_run || all_tools[i]->hints & HINT_READ_ONLY)
+		return all_tools[i];
+	s->dry[i] = dryrun_tool(all_tools[i]);
+	return &s->dry[i];
 }
 
 static int
@@ -266,7 +282,7 @@ tools_choose(struct server *s, struct error *err)
 			if (strcmp(all_tools[i]->family, families[f].name) ==
 			    0 && tool_wanted(&s->config, all_tools[i],
 			    families[f].family)) {
-				s->tools[n++] = all_tools[i];
+				s->tools[n++] = tool_row(s, i);
 				any = true;
 			}
 		if (!any)
@@ -277,8 +293,11 @@ tools_choose(struct server *s, struct error *err)
 	}
 	if (n > 0)
 		return 0;
-	return error_set(err, ERR_CONFIG, "--tools: '%.80s' names no tool and "
-	    "no family; there are: agent-sandbox, bash, jobs", s->config.tools);
+	return error_set(err, ERR_CONFIG, "--tools%s%s: no tool is left of "
+	    "'%.80s'; the families are agent-sandbox, bash and jobs",
+	    s->config.deny != NULL ? ", --deny-tools" : "",
+	    s->config.read_only ? ", --read-only" : "",
+	    s->config.tools != NULL ? s->config.tools : "all");
 }
 
 static int

@@ -14,9 +14,12 @@
 #include "budget.h"
 #include "buf.h"
 #include "call.h"
+#include "config.h"
+#include "env.h"
 #include "error.h"
 #include "jsonw.h"
 #include "lease.h"
+#include "manifest.h"
 #include "session.h"
 #include "tools-bash.h"
 #include "web.h"
@@ -149,6 +152,26 @@ clamp(long seconds)
 	if (seconds <= 0)
 		return TIMEOUT_S;
 	return seconds > TIMEOUT_MAX_S ? TIMEOUT_MAX_S : seconds;
+}
+
+/* What a session without a pod would begin with. */
+static int
+bash_plan(struct call *c, struct json arguments, struct buf *path,
+    struct buf *body, struct error *err)
+{
+	const struct env *env = c->env;
+	const struct config_pod *pod = &env->config->pod;
+	char name[96], now[40];
+
+	(void)arguments;
+	if (lease_check(env, err) == -1)
+		return -1;
+	(void)snprintf(name, sizeof(name), "cli-mcp-sandbox-%.63s",
+	    lease_session(env));
+	manifest_now(now);
+	manifest_path(path, sessions_namespace(env->sessions), "pods", NULL);
+	manifest_pod(body, pod, name, lease_session(env), now);
+	return 0;
 }
 
 static enum step
@@ -499,6 +522,7 @@ const struct tool tool_bash = {
 	.out = out,
 	.hints = HINT_DESTRUCTIVE | HINT_OPEN_WORLD,
 	.size = sizeof(struct bash),
+	.plan = bash_plan,
 	.start = bash_start,
 	.next = bash_next,
 	.stop = bash_stop,

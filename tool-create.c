@@ -187,23 +187,20 @@ choose_name(struct create *s, struct json arguments, struct error *err)
 }
 
 static int
-check_lifetime(struct create *s, struct json arguments, struct error *err)
+check_lifetime(const struct config *config, struct create *s,
+    struct json arguments, struct error *err)
 {
-	struct json v = json_get(arguments, "shutdown_after_seconds");
-	long life;
+	static const char name[] = "shutdown_after_seconds";
+	enum json_type type = json_type(json_get(arguments, name));
+	struct claim_life life = { .given = type != JSON_NONE,
+	    .never = type == JSON_NULL, .most_ms = config->pod.life_ms };
 
-	if (json_type(v) == JSON_NULL)
-		return 0;
-	life = tools_int(&tool_create_sandbox, arguments,
-	    "shutdown_after_seconds");
-	if (life <= 0)
-		return error_set(err, ERR_INPUT, "shutdown_after_seconds must "
-		    "be positive, got %ld", life);
-	if (life > 253402300799L || claim_time(s->shutdown,
-	    (long long)time(NULL) + life) == -1)
-		return error_set(err, ERR_INPUT, "shutdown_after_seconds is "
-		    "too large: %ld", life);
-	return 0;
+	if (!life.never)
+		life.life_s = tools_int(&tool_create_sandbox, arguments, name);
+	if (!life.never && life.life_s <= 0)
+		return error_set(err, ERR_INPUT, "%s must be positive, got "
+		    "%ld", name, life.life_s);
+	return claim_until(s->shutdown, &life, err);
 }
 
 static int
@@ -230,7 +227,7 @@ check(struct call *c, struct create *s, struct json arguments,
 	    check_env(json_get(arguments, "env"), err) == -1 ||
 	    choose_name(s, arguments, err) == -1)
 		return -1;
-	return check_lifetime(s, arguments, err);
+	return check_lifetime(env->config, s, arguments, err);
 }
 
 static enum step
@@ -247,35 +244,56 @@ send_request(struct call *c, const char *method, const char *path,
 	return STEP_FAIL;
 }
 
-static enum step
-create_start(struct call *c, struct json arguments, struct error *err)
+/* The claim that is to be made, checked, into s->body. */
+static int
+create_body(struct call *c, struct create *s, struct json arguments,
+    struct error *err)
 {
 	const struct env *env = c->env;
-	struct create *s = c->data;
 	struct claim_new n = { .name = s->name, .pool = s->pool,
 	    .label_key = env->config->session_label, .session = env->session,
 	    .labels = json_get(arguments, "labels"),
 	    .pod_labels = json_get(arguments, "pod_labels"),
 	    .pod_annotations = json_get(arguments, "pod_annotations"),
 	    .env = json_get(arguments, "env") };
-	char now[40], path[512];
+	char now[40];
 
 	if (check(c, s, arguments, err) == -1)
-		return STEP_FAIL;
-	if (claim_time(now, time(NULL)) == -1) {
-		error_sys(err, "the time");
-		return STEP_FAIL;
-	}
+		return -1;
+	if (claim_time(now, time(NULL)) == -1)
+		return error_sys(err, "the time");
 	n.requested = now;
 	n.request = s->named ? s->request : NULL;
 	n.shutdown = s->shutdown[0] != '\0' ? s->shutdown : NULL;
 	buf_init(&s->body, LIMIT_STDIN);
 	claim_write(&s->body, &n);
-	if (!buf_ok(&s->body)) {
-		error_set(err, ERR_LIMIT, "labels, annotations and env are "
-		    "longer than %d bytes", LIMIT_STDIN);
-		return STEP_FAIL;
+	return buf_ok(&s->body) ? 0 : error_set(err, ERR_LIMIT, "labels, "
+	    "annotations and env are longer than %d bytes", LIMIT_STDIN);
+}
+
+static int
+create_plan(struct call *c, struct json arguments, struct buf *path,
+    struct buf *body, struct error *err)
+{
+	struct create s = { .state = CREATE_POST };
+	int r = create_body(c, &s, arguments, err);
+
+	if (r == 0) {
+		claim_path(path, s.namespace, NULL);
+		buf_put(body, s.body.data, s.body.len);
 	}
+	buf_free(&s.body);
+	return r;
+}
+
+static enum step
+create_start(struct call *c, struct json arguments, struct error *err)
+{
+	struct create *s = c->data;
+	char path[512];
+
+	if (create_body(c, s, arguments, err) == -1)
+		return STEP_FAIL;
 	s->ready_ms = tools_int(c->tool, arguments, "sandbox_ready_timeout") *
 	    1000;
 	call_deadline(c, (s->ready_ms > 0 ? s->ready_ms : 0) + 120 * 1000L);
@@ -732,6 +750,7 @@ const struct tool tool_create_sandbox = {
 	.out = out,
 	.hints = HINT_OPEN_WORLD,
 	.size = sizeof(struct create),
+	.plan = create_plan,
 	.start = create_start,
 	.next = create_next,
 	.stop = create_stop,

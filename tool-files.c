@@ -13,8 +13,10 @@
 #include "base64.h"
 #include "buf.h"
 #include "call.h"
+#include "config.h"
 #include "content.h"
 #include "digest.h"
+#include "env.h"
 #include "error.h"
 #include "fileop.h"
 #include "handle.h"
@@ -81,6 +83,7 @@ static int
 prepare(struct call *c, struct json args, enum fileop_verb verb,
     struct error *err)
 {
+	const struct env *env = c->env;
 	struct file_call *f = c->data;
 	bool root = verb == FILEOP_LIST || verb == FILEOP_EXISTS ||
 	    verb == FILEOP_STAT;
@@ -96,6 +99,10 @@ prepare(struct call *c, struct json args, enum fileop_verb verb,
 	f->req.path = f->path;
 	f->h.enter = true;
 	f->own = json_is(json_get(args, "sandbox_claim_name"), OWN);
+	/* It would be made if it is not there. */
+	if (f->own && (env->config->read_only || env->config->dry_run))
+		return error_set(err, ERR_INPUT, OWN ": this server makes "
+		    "nothing, so there is no pod of bash");
 	if (!f->own)
 		return handle_check(c, args, &f->h, err);
 	call_deadline(c, LIMIT_POD_MS + f->req.timeout_ms + SLACK_MS);

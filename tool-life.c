@@ -18,6 +18,7 @@
 #include "handle.h"
 #include "jsonw.h"
 #include "k8s.h"
+#include "manifest.h"
 #include "tools-sandbox.h"
 #include "watch.h"
 
@@ -35,6 +36,7 @@ no_memory(struct error *err)
 struct extend {
 	struct handle h;
 	bool asked;		/* the PATCH is under way */
+	struct claim_life life;
 	char until[40];		/* "": for ever */
 };
 
@@ -49,18 +51,14 @@ static enum step
 extend_start(struct call *c, struct json args, struct error *err)
 {
 	static const char name[] = "shutdown_after_seconds";
+	enum json_type type = json_type(json_get(args, name));
+	const struct env *env = c->env;
 	struct extend *x = c->data;
-	long life;
 
-	if (json_type(json_get(args, name)) != JSON_NULL) {
-		life = tools_int(c->tool, args, name);
-		if (life > 253402300799L || claim_time(x->until,
-		    (long long)time(NULL) + life) == -1) {
-			error_set(err, ERR_INPUT, "%s is too large: %ld", name,
-			    life);
-			return STEP_FAIL;
-		}
-	}
+	x->life = (struct claim_life){ .given = type != JSON_NONE,
+	    .never = type == JSON_NULL, .most_ms = env->config->pod.life_ms };
+	if (!x->life.never)
+		x->life.life_s = tools_int(c->tool, args, name);
 	return handle_start(c, args, &x->h, err) == -1 ? STEP_FAIL : STEP_WAIT;
 }
 
@@ -132,6 +130,9 @@ extend_next(struct call *c, const struct event *ev, struct error *err)
 		claim_explain(&claim, err);
 		return STEP_FAIL;
 	}
+	x->life.born = manifest_time(claim.created);
+	if (claim_until(x->until, &x->life, err) == -1)
+		return STEP_FAIL;
 	x->asked = true;
 	buf_init(&path, 1024);
 	buf_init(&body, 1024);

@@ -80,6 +80,12 @@ struct tool {
 	 * closes and frees what this process holds. Both may be NULL.
 	 */
 	enum step (*start)(struct call *, struct json args, struct error *);
+	/*
+	 * For --dry-run, where start() would make an object: that object, and
+	 * the collection it goes to. Not of the call: its data.
+	 */
+	int (*plan)(struct call *, struct json args, struct buf *path,
+	    struct buf *body, struct error *);
 	enum step (*next)(struct call *, const struct event *, struct error *);
 	enum step (*stop)(struct call *);
 	void (*release)(struct call *);

@@ -150,6 +150,18 @@ def test_no_such_program(jobs):
     assert "/no/such" in r["stderr"]
 
 
+def test_files_that_can_not_be_put_are_named(jobs):
+    r = run(jobs(), "echo never", files=[put("a", b"1"), put("a/b", b"2")])
+    assert (r["status"], r["reason"], r["exit_code"], r["stdout"]) == (
+        "error", "start_error", -1, "")
+    assert "a/b" in r["message"]
+
+
+def test_the_originals_mark_is_a_file_like_any_other(jobs):
+    r = run(jobs(), "cat .runjob-ready", files=[put(".runjob-ready", b"1")])
+    assert (r["stdout"], r["artifacts"]) == ("1", [])
+
+
 def test_caps_are_exact_and_the_rest_can_be_read(jobs):
     server = jobs(MCP_K8S_MAX_OUTPUT_BYTES="4",
                   MCP_K8S_MAX_ARTIFACT_BYTES="5")

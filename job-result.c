@@ -342,9 +342,11 @@ void
 job_result_write(struct jsonw *w, const char *key, struct job_result *r)
 {
 	static const char *const streams[] = { "stdout", "stderr" };
+	bool cut;
 
 	outputs_fit(r);
 	close_artifact(r);
+	cut = r->files_cut || r->more > 0 || !buf_ok(&r->artifacts);
 	jsonw_object(w, key);
 	jsonw_int(w, "exit_code", r->exit_code);
 	for (int i = 0; i < 2; i++)
@@ -357,13 +359,14 @@ job_result_write(struct jsonw *w, const char *key, struct job_result *r)
 	jsonw_array(w, "artifacts");
 	if (r->artifacts.len > 0 && buf_ok(&r->artifacts))
 		jsonw_raw(w, NULL, r->artifacts.data, r->artifacts.len);
+	/* The message holds it twice more; once less is a third of it. */
+	buf_free(&r->artifacts);
 	jsonw_end(w);
 	jsonw_int(w, "artifacts_omitted", r->more);
 	jsonw_object(w, "truncated");
 	for (int i = 0; i < 2; i++)
 		jsonw_bool(w, streams[i], r->total[i] > (long)r->out[i].len);
-	jsonw_bool(w, "artifacts", r->files_cut || r->more > 0 ||
-	    !buf_ok(&r->artifacts));
+	jsonw_bool(w, "artifacts", cut);
 	jsonw_end(w);
 	jsonw_end(w);
 }

@@ -71,7 +71,7 @@ void job_result_judge(struct job_result *r, const struct job_pod *pod,
 void job_result_fail(struct job_result *r, const char *reason,
     const char *message);
 
-/* The object of run_job's output. */
+/* The object of run_job's output; once, since the artifacts are given up. */
 void job_result_write(struct jsonw *w, const char *key,
     struct job_result *r);
 /* For people: status, an excerpt of the output, names of the artifacts. */

@@ -180,6 +180,12 @@ def test_a_quota_says_so(start):
     assert "exceeded quota" in r["message"]
 
 
+def test_a_pod_that_may_not_be_says_so(start):
+    r = run(start(MCP_SANDBOX_JOB_RUNTIME_CLASS="none"), "true")
+    assert outcome(r) == ("error", "forbidden", -1)
+    assert "RuntimeClass" in r["message"]
+
+
 def test_a_limit_range_says_so(start):
     r = run(start(MCP_K8S_NAMESPACE="jobs-limits"), "true",
             limits={"memory": "100Mi"})

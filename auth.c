@@ -12,6 +12,7 @@
 #include <mbedtls/sha256.h>
 
 #include "auth.h"
+#include "base64.h"
 #include "budget.h"
 #include "buf.h"
 #include "error.h"
@@ -294,6 +295,45 @@ auth_bearer(const struct http *h)
 	v += 6;
 	v += strspn(v, " ");
 	return *v == '\0' ? NULL : v;
+}
+
+/* base64url without padding (RFC 7515), which is all that differs. */
+static bool
+part_decode(const char *part, size_t len, struct buf *out)
+{
+	struct base64 b = { .n = 0 };
+	struct error err;
+	char c;
+
+	for (size_t i = 0; i < len; i++) {
+		c = part[i] == '-' ? '+' : part[i] == '_' ? '/' : part[i];
+		if (base64_decode(&b, &c, 1, out, &err) == -1)
+			return false;
+	}
+	return base64_decode(&b, "==", (4 - len % 4) % 4 % 3, out,
+	    &err) == 0 && base64_decode_end(&b, &err) == 0 && buf_ok(out);
+}
+
+long
+auth_ends(const char *token)
+{
+	const char *part = strchr(token, '.');
+	struct json_doc *doc = NULL;
+	struct error err;
+	struct buf text;
+	double ends = 0;
+
+	if (part == NULL || strchr(++part, '.') == NULL)
+		return 0;
+	buf_init(&text, LIMIT_TOKEN);
+	if (part_decode(part, strcspn(part, "."), &text) && text.len > 0)
+		doc = json_parse_lax(text.data, text.len, &err);
+	if (!json_double(json_get(json_root(doc), "exp"), &ends) ||
+	    !(ends >= 1 && ends < 1e15))
+		ends = 0;
+	json_free(doc);
+	buf_wipe(&text);
+	return (long)ends;
 }
 
 static void

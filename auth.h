@@ -92,6 +92,11 @@ enum auth_answer auth_check(const struct auth *a, const struct peer *p,
 /* The bearer token, or NULL. */
 const char *auth_bearer(const struct http *h);
 /*
+ * When a token says that it ends (a JWT's exp, RFC 7519), in seconds since
+ * 1970; 0: it does not. That is not verified: good only for believing less.
+ */
+long auth_ends(const char *token);
+/*
  * The answer to a TokenReview. Yes: authenticated, and the user or one of its
  * groups is in a->review; else no, with why in err for the log.
  */

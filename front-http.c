@@ -846,6 +846,17 @@ on_head(void *arg, const struct http *http, uint64_t *max)
 	return h->status == 0;
 }
 
+/* For a minute, but no longer than it lives. */
+static long
+believed_until(const char *token)
+{
+	long ends = auth_ends(token), now = (long)time(NULL);
+
+	if (ends == 0 || ends - now > SEEN_MS / 1000)
+		return mono_ms() + SEEN_MS;
+	return ends > now ? mono_ms() + (ends - now) * 1000 : 0;
+}
+
 static void
 on_review(void *arg, const struct event *ev)
 {
@@ -863,7 +874,7 @@ on_review(void *arg, const struct event *ev)
 	a = auth_reviewed(h->f->auth, ev->data, ev->len, &h->who, &err);
 	if (a == AUTH_YES && digest_of(auth_bearer(h->http), h->seen)) {
 		h->seen_who = h->who;
-		h->seen_ms = mono_ms() + SEEN_MS;
+		h->seen_ms = believed_until(auth_bearer(h->http));
 	} else if (a != AUTH_YES) {
 		log_line(h->f->log, LOG_NOTE, "TokenReview: %s", err.text);
 	}

@@ -134,6 +134,31 @@ static const struct {
 	{ REVIEW, LOOP, "", AUTH_NO, "", "", false },
 };
 
+/* {"exp":1700000000} and so on, between any two other parts. */
+static const struct {
+	const char *token;
+	long ends;
+} jwts[] = {
+	{ "a.eyJleHAiOjE3MDAwMDAwMDB9.b", 1700000000 },
+	{ "a.eyJzdWIiOiJ4IiwiZXhwIjoxNzAwMDAwMDAwLjV9.b", 1700000000 },
+	{ "a.eyJ4IjoiPz8_Pj4-IiwiZXhwIjo5fQ.b", 9 },
+	{ "a.eyJleHAiOjB9.b", 0 }, { "a.eyJleHAiOi0xfQ.b", 0 },
+	{ "a.eyJleHAiOiIxNzAwMDAwMDAwIn0.b", 0 },
+	{ "a.eyJleHAiOjFlOTl9.b", 0 },
+	{ "a.e30.b", 0 }, { "a..b", 0 }, { "a.!.b", 0 }, { "a.e3.b", 0 },
+	{ "a.eyJleHAiOjE3MDAwMDAwMDB9", 0 }, { "", 0 }, { ".", 0 }, { "..", 0 },
+	{ "kJ8x-opaque_token", 0 },
+};
+
+START_TEST(knows_when_a_token_ends)
+{
+	char *alone = strdup(jwts[_i].token);
+
+	ck_assert_int_eq(auth_ends(alone), jwts[_i].ends);
+	free(alone);
+}
+END_TEST
+
 /* Whom a certificate names is who calls, unless a token says otherwise. */
 static const struct {
 	const char *certificate, *fields;
@@ -352,6 +377,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, knows_who_may_call, 0, COUNT(cases));
+	tcase_add_loop_test(t, knows_when_a_token_ends, 0, COUNT(jwts));
 	tcase_add_loop_test(t, a_certificate_is_a_caller, 0, COUNT(shown));
 	tcase_add_loop_test(t, refuses_a_file_it_can_not_read, 0,
 	    COUNT(bad_files));

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MCP over HTTP: a process for each connection, by systemd and by serve."""
 
+import base64
 import concurrent.futures
 import contextlib
 import hashlib
@@ -578,6 +579,22 @@ def test_tokens_of_the_cluster(serve, standin):
                       ).status == 401
     assert server.ask(post(PING)).status == 401
     assert "caller=system:serviceaccount:default:limited" in server.log
+
+
+def test_a_token_is_not_believed_longer_than_it_lives(serve, standin):
+    def token(**claims):
+        part = base64.urlsafe_b64encode(json.dumps(claims).encode())
+        return f"e30.{part.decode().rstrip('=')}.c2ln"
+
+    now = int(time.time())
+    over, good = token(exp=now - 1), token(exp=now + 3600)
+    standin.config(tokens={over: "limited", good: "limited"})
+    connection = serve("--token-review=all").connect()
+    for each, reviews in ((over, 3), (good, 4)):
+        for _ in range(3):
+            assert connection.ask(
+                post(PING, Authorization=f"Bearer {each}")).status == 200
+        assert len(standin.requests("POST", "/tokenreviews")) == reviews
 
 
 def test_an_address_for_all_needs_a_secret(standin):

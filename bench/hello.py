@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hello-world MCP server on fastmcp: a peer of make bench."""
+"""A hello-world MCP server on fastmcp, on stdio or "http PORT": a peer of make
+bench."""
+
+import sys
 
 from fastmcp import FastMCP
 
@@ -13,4 +16,8 @@ def hello(name: str) -> str:
 
 
 if __name__ == "__main__":
-    mcp.run(show_banner=False)
+    if sys.argv[1:2] == ["http"]:
+        mcp.run(show_banner=False, transport="http", host="127.0.0.1",
+                port=int(sys.argv[2]))
+    else:
+        mcp.run(show_banner=False)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A hello-world MCP server on the official Go SDK: a peer of make bench.
+// A hello-world MCP server on the official Go SDK, on stdio or "http PORT": a
+// peer of make bench.
 package main
 
 import (
 	"context"
 	"log"
+	"net/http"
+	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,6 +27,12 @@ func hello(_ context.Context, _ *mcp.CallToolRequest, in greeting) (
 func main() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "hello", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "hello", Description: "greets"}, hello)
+	if len(os.Args) > 2 && os.Args[1] == "http" {
+		log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Args[2],
+			mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+				return s
+			}, nil)))
+	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		log.Fatal(err)
 	}

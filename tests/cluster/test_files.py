@@ -90,6 +90,13 @@ def test_names_and_bytes_are_exact(call):
         assert read(call, "f") == data
 
 
+def test_a_large_file_goes_in_one_call(call):
+    data = os.urandom(1 << 20) * 48 + b"end"
+    out = call("upload_file", path="big", binary=True, content=b64(data))
+    assert out["size"] == len(data) and out["verified"] == "sha256"
+    assert out["sha256"] == hashlib.sha256(data).hexdigest()
+
+
 def test_a_large_file_goes_in_pieces(call):
     data = os.urandom(1 << 20) * 4
     step = 512 << 10

@@ -320,6 +320,18 @@ def peak_kb(server):
         return [int(x.split()[1]) for x in f if x.startswith("VmHWM")][0]
 
 
+def test_100_mb_of_files_go_in(server):
+    data = [os.urandom(1 << 20) * n for n in (90, 10)]
+    r = run(server, "sha256sum a b", timeout_s=60, files=[
+        {"path": name, "content_b64": base64.b64encode(d).decode()}
+        for name, d in zip("ab", data)])
+    assert r["stdout"] == "".join(
+        f"{hashlib.sha256(d).hexdigest()}  {name}\n"
+        for name, d in zip("ab", data))
+    assert outcome(r) == ("succeeded", "", 0)
+    assert SANITIZED or peak_kb(server) < 5 << 10
+
+
 def test_a_file_of_100_mb_is_read_in_ranges(start):
     server = start()
     token = submit(server, "i=0; while [ $i -lt 100 ]; do i=$((i+1)); "

@@ -39,6 +39,10 @@
 	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
 	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\
 	X(LIMIT_IMPERSONATE, 64, "fields", "of impersonation, groups included") \
+	X(LIMIT_PLUGIN_MS, 30000, "ms", "a run of a credential plugin")	\
+	X(LIMIT_PLUGIN_WORDS, 256, "strings", "in its args, and in its env") \
+	X(LIMIT_PLUGIN_OUTPUT, 256L << 10, "bytes", "what it prints")	\
+	X(LIMIT_PLUGIN_LINES, 100, "lines", "of its errors in our log") \
 	X(LIMIT_LIST, 500, "objects", "in one page of a list")		\
 	X(LIMIT_CONNECT_MS, 10000, "ms", "to connect, TLS included")	\
 	X(LIMIT_FIRST_BYTE_MS, 30000, "ms", "until an answer begins")	\

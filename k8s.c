@@ -13,7 +13,6 @@
 #include "error.h"
 #include "json.h"
 #include "k8s.h"
-#include "k8sauth.h"
 #include "k8sfail.h"
 #include "kubeconfig.h"
 #include "loop.h"
@@ -44,6 +43,7 @@ struct k8s_op {
 	void *arg;
 	struct web_op *web_op;
 	struct loop_timer *timer;
+	struct k8s_wait *wait;	/* for credentials */
 	struct buf refusal;	/* a stream's body when it is not 2xx */
 	struct error failed;	/* it could not even be sent */
 	long deadline;		/* 0: none */
@@ -177,6 +177,18 @@ struct web *
 k8s_web(struct k8s *k)
 {
 	return k->web;
+}
+
+struct k8s_wait *
+k8s_await(struct k8s *k, long ms, loop_due *fn, void *arg)
+{
+	return k8sauth_await(k->auth, ms, fn, arg);
+}
+
+int
+k8s_plugin(struct k8s *k, struct plugin *p, struct error *err)
+{
+	return k8sauth_plugin(k->auth, p, err);
 }
 
 bool
@@ -332,6 +344,7 @@ op_free(struct k8s_op *op)
 {
 	web_cancel(op->web_op);
 	loop_timer_del(op->timer);
+	k8s_wait_cancel(op->wait);
 	if (op->prev != NULL) {
 		*op->prev = op->next;
 		if (op->next != NULL)
@@ -457,18 +470,38 @@ send_it(struct k8s_op *op, struct error *err)
 	return op->web_op != NULL ? 0 : -1;
 }
 
+/* With the credentials that there are now. */
 static void
-try(void *arg)
+go(void *arg)
 {
 	struct k8s_op *op = arg;
 	struct event ev = { .reason = "", .data = "" };
 
-	op->timer = NULL;
+	op->wait = NULL;
 	buf_reset(&op->refusal, 0);
 	if (op->failed.code == ERR_NONE && send_it(op, &op->failed) == 0)
 		return;
 	ev.err = &op->failed;
 	finish(op, &ev);
+}
+
+static bool
+waits(struct k8s_op *op)
+{
+	long ms = op->deadline != 0 ? op->deadline - mono_ms() : TOTAL_MS;
+
+	op->wait = k8s_await(op->k, ms > 0 ? ms : 0, go, op);
+	return op->wait != NULL;
+}
+
+static void
+try(void *arg)
+{
+	struct k8s_op *op = arg;
+
+	op->timer = NULL;
+	if (!waits(op))
+		go(op);
 }
 
 static struct k8s_op *
@@ -502,7 +535,7 @@ op_new(struct k8s *k, const char *method, const char *path, const char *body,
 static struct k8s_op *
 launch(struct k8s_op *op)
 {
-	if (op == NULL || send_it(op, &op->failed) == 0)
+	if (op == NULL || waits(op) || send_it(op, &op->failed) == 0)
 		return op;
 	/* Reported from the loop, like everything else. */
 	if ((op->timer = loop_timer_add(op->k->loop, 0, try, op)) != NULL)

@@ -16,12 +16,13 @@
 
 #include "budget.h"
 #include "event.h"
+#include "k8sauth.h"
 
 struct error;
 struct k8s;
 struct k8s_op;
 struct kubeconfig;
-struct loop;
+struct plugin;
 struct web;
 struct web_req;
 
@@ -67,8 +68,12 @@ struct k8s_target {
 int k8s_target(struct k8s *k, const char *path, struct k8s_target *t,
     struct web_req *req, struct error *err);
 void k8s_release(struct k8s_target *t);
+/* As k8sauth.h has it: before k8s_target() is called, and after a 401. */
+struct k8s_wait *k8s_await(struct k8s *k, long ms, loop_due *fn, void *arg);
+/* Credentials come from this plugin; waits for the first ones. */
+int k8s_plugin(struct k8s *k, struct plugin *p, struct error *err);
 /* 401 was answered to a request with these credentials: get new ones if they
- * come from a file. true: the request may be tried once more. */
+ * come from a file or a plugin. true: the request may be tried once more. */
 bool k8s_reauth(struct k8s *k, unsigned long generation);
 /* ms to wait before a try is repeated for the tries'th time (from 1), with
  * jitter; retry_after is the field's value, or "". */

@@ -3,7 +3,8 @@
  * k8sauth - who we are, request by request.
  *
  * A fixed token or password, a token file that is read again when it is older
- * than a minute, and on 401; and whom we impersonate. A generation counts how
+ * than a minute, and on 401; what a credential plugin prints, asked for before
+ * it expires, and on 401; and whom we impersonate. A generation counts how
  * often the credentials have changed.
  */
 #ifndef K8SAUTH_H
@@ -11,16 +12,21 @@
 
 #include <stdbool.h>
 
+#include "loop.h"
+
 struct error;
 struct k8sauth;
 struct kubeconfig;
-struct loop;
+struct plugin;
 struct web_tls;
 
 /* kc is borrowed. */
 struct k8sauth *k8sauth_open(struct loop *l, const struct kubeconfig *kc,
     struct error *err);
 void k8sauth_close(struct k8sauth *a);
+/* Credentials come from p, which is not needed any more afterwards. Waits for
+ * the first ones. */
+int k8sauth_plugin(struct k8sauth *a, struct plugin *p, struct error *err);
 const struct web_tls *k8sauth_tls(const struct k8sauth *a);
 
 /*
@@ -34,5 +40,14 @@ const char *const *k8sauth_impersonate(const struct k8sauth *a);
 
 /* Those of this generation were refused (401). true: it may be tried again. */
 bool k8sauth_refused(struct k8sauth *a, unsigned long generation);
+
+/*
+ * Are new credentials needed first, and asked for? Then fn is called, once,
+ * when k8sauth_field() can tell more, or ms are over. NULL: not so.
+ */
+struct k8s_wait;
+struct k8s_wait *k8sauth_await(struct k8sauth *a, long ms, loop_due *fn,
+    void *arg);
+void k8s_wait_cancel(struct k8s_wait *w);	/* NULL is fine */
 
 #endif

@@ -512,6 +512,7 @@ kubeconfig_free(struct kubeconfig *kc)
 	kube_wipe(kc->token);
 	kube_wipe(kc->basic);
 	kube_wipe_list(kc->impersonate);
+	kube_exec_free(kc->exec);
 	free(kc->token_file);
 	free(kc->tls_name);
 	kube_wipe(kc->proxy);

@@ -25,6 +25,7 @@ struct kubeconfig_exec {
 	char **argv;		/* of the command, itself first */
 	char **env;		/* "NAME=value", KUBERNETES_EXEC_INFO last */
 	char *hint;		/* how to install it, or NULL */
+	long ms;		/* for a run */
 };
 
 struct kubeconfig {
@@ -56,6 +57,9 @@ struct kubeconfig {
 int kubeconfig_load(struct kubeconfig *kc, const char *path,
     const char *context, struct error *err);
 void kubeconfig_free(struct kubeconfig *kc);	/* credentials are wiped */
+
+/* Is it one? Errors don't quote it. */
+int kubeconfig_token(const char *token, struct error *err);
 
 /* One of several files. */
 struct kubeconfig_text {

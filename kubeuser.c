@@ -26,8 +26,8 @@ kube_path(const struct reader *r, const char *path)
 }
 
 /* The token goes into a header field, so nothing but visible ASCII. */
-static int
-token_check(const char *token, struct error *err)
+int
+kubeconfig_token(const char *token, struct error *err)
 {
 	const char *c;
 
@@ -168,7 +168,7 @@ token_take(struct kubeconfig *kc, const struct reader *r, unsigned user,
 			return 0;
 	}
 	trim(kc->token);
-	if (token_check(kc->token, err) == -1)
+	if (kubeconfig_token(kc->token, err) == -1)
 		return kube_wrap(r, node, key, err);
 	return 0;
 }
@@ -369,10 +369,7 @@ exec_take(struct kubeconfig *kc, const struct reader *r, unsigned user,
 		return -1;
 	if (node == 0 || kc->token != NULL || kc->basic != NULL)
 		return 0;
-	(void)its_tree, (void)cluster;
-	return tree_error(r->tree, node, err, "exec: credential plugins are "
-	    "not run here; write what the plugin prints as token to a file, "
-	    "and name that with tokenFile");
+	return kube_exec(kc, r, node, its_tree, cluster, err);
 }
 
 int

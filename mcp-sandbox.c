@@ -31,6 +31,7 @@
 #include "dryrun.h"
 #include "env.h"
 #include "error.h"
+#include "execcred.h"
 #include "file.h"
 #include "front.h"
 #include "gc.h"
@@ -45,6 +46,7 @@
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
+#include "plugin.h"
 #include "sandbox.h"
 #include "session.h"
 #include "stash.h"
@@ -124,6 +126,7 @@ struct server {
 	struct conffiles files;
 	struct log log;
 	struct kubeconfig kc;
+	struct plugin *plugin;
 	struct env env;
 	const struct tool *tools[NTOOLS + 1];
 	struct tool dry[NTOOLS];
@@ -307,6 +310,44 @@ fail(const struct server *s, int status, const struct error *err)
 	return status;
 }
 
+/* Set-up reads files and may ask a name server: not for ever. A plugin has
+ * its own limit, which comes first. */
+static void
+watchdog(const struct server *s)
+{
+	alarm((LIMIT_SETUP_MS + (s->kc.exec != NULL ? 2 * LIMIT_PLUGIN_MS :
+	    0)) / 1000);
+}
+
+/* Who runs the kubeconfig's plugin, from here on on its own; and does it work?
+ * What it gives, cluster_open() asks for once more, to keep. */
+static int
+plugin_begin(struct server *s, struct error *err)
+{
+	struct execcred ignored;
+	unsigned long generation;
+	const char *text;
+	struct buf in;
+	size_t len;
+	int fd, r = -1;
+
+	watchdog(s);
+	if ((s->plugin = plugin_open(s->kc.exec, &s->log, err)) == NULL ||
+	    (fd = plugin_connect(s->plugin, err)) == -1)
+		return -1;
+	plugin_buf(&in);
+	if (plugin_ask(fd, 0, err) == 0 && plugin_wait(fd, &in, &generation,
+	    &text, &len, err) == 0)
+		r = execcred_parse(&ignored, text, len, s->kc.exec->version,
+		    err) == 0 ? 0 : error_wrap(err, "credential plugin %s",
+		    s->kc.exec->command);
+	if (r == 0)
+		execcred_free(&ignored);
+	buf_wipe(&in);
+	(void)close(fd);
+	return r;
+}
+
 /* Our credentials, in memory before the jail. */
 static int
 credentials_open(struct server *s, struct error *err)
@@ -318,6 +359,8 @@ credentials_open(struct server *s, struct error *err)
 	if (kubeconfig_load(&s->kc, s->config.kubeconfig, s->config.context,
 	    err) == -1)
 		return -1;
+	if (s->kc.exec != NULL && plugin_begin(s, err) == -1)
+		return error_wrap(err, "user \"%s\"", s->kc.user);
 	e->namespace = s->kc.namespace;
 	if (s->kc.readable != NULL)
 		log_line(&s->log, LOG_WARN, "%s can be read by others: chmod "
@@ -342,8 +385,11 @@ cluster_open(struct server *s, struct error *err)
 		e->stash = stash_open();
 	if ((e->loop = loop_open(err)) == NULL ||
 	    (e->web = web_open(e->loop, err)) == NULL ||
-	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL)
+	    (e->k8s = k8s_open(e->loop, e->web, &s->kc, err)) == NULL ||
+	    (s->plugin != NULL && k8s_plugin(e->k8s, s->plugin, err) == -1))
 		return -1;
+	plugin_close(s->plugin);
+	s->plugin = NULL;
 	if ((e->links = links_open(e, err)) == NULL ||
 	    ((s->families & FAMILY_BASH || s->command != NULL) &&
 	    (e->sessions = sessions_open(e, err)) == NULL) ||
@@ -367,7 +413,7 @@ volume_checked(struct server *s, struct error *err)
 	if ((s->families & FAMILY_JOBS) == 0 || s->config.job.cache_pvc == NULL)
 		return 0;
 	if ((pid = fork()) == 0) {
-		alarm(LIMIT_SETUP_MS / 1000);
+		watchdog(s);
 		if (cluster_open(s, err) == 0 &&
 		    jobcache_check(&s->env, err) == 0)
 			_exit(0);
@@ -492,6 +538,7 @@ server_close(struct server *s)
 	web_close(s->env.web);
 	loop_close(s->env.loop);
 	stash_close(s->env.stash);
+	plugin_close(s->plugin);
 	kubeconfig_free(&s->kc);
 	config_free(&s->config);
 	dotenv_free(s->dotenv);
@@ -678,8 +725,8 @@ main(int argc, char *argv[])
 		error_sys(&error, "signals");
 		return fail(&s, EXIT_OS, &error);
 	}
-	/* 3. Set-up reads files and may ask a name server: not for ever. */
-	alarm(LIMIT_SETUP_MS / 1000);
+	/* 3. It does not go on for ever. */
+	watchdog(&s);
 	/* 4. What is wanted. */
 	if (dotenv_open(&s, &error) == -1 ||
 	    conffiles_open(&s.files, &error) == -1)
@@ -725,7 +772,7 @@ main(int argc, char *argv[])
 			server_close(&s);
 			return 0;
 		}
-		alarm(LIMIT_SETUP_MS / 1000);
+		watchdog(&s);
 	}
 	if (cluster_open(&s, &error) == -1) {
 		server_close(&s);

@@ -58,6 +58,7 @@ struct stream {
 	struct loop_fd *fd;
 	struct loop_timer *clock;	/* what the state waits for */
 	struct loop_timer *kick;	/* a turn without an event */
+	struct k8s_wait *wait;		/* for credentials */
 	struct ws_handshake shake;
 	struct ws_reader reader;
 	struct buf out;			/* [sent, len) is to be sent */
@@ -121,6 +122,8 @@ hang_up(struct stream *s)
 	s->fd = NULL;
 	loop_timer_del(s->clock);
 	s->clock = NULL;
+	k8s_wait_cancel(s->wait);
+	s->wait = NULL;
 	loop_timer_del(s->kick);
 	s->kick = NULL;
 	web_cancel(s->op);
@@ -567,6 +570,17 @@ begin(struct stream *s)
 }
 
 static void
+on_credentials(void *arg)
+{
+	struct stream *s = arg;
+
+	s->wait = NULL;
+	s->busy = true;
+	begin(s);
+	settle(s);
+}
+
+static void
 on_clock(void *arg)
 {
 	struct stream *s = arg;
@@ -575,7 +589,9 @@ on_clock(void *arg)
 	s->busy = true;
 	switch (s->state) {
 	case STREAM_WAIT:
-		begin(s);
+		s->wait = k8s_await(s->k, LIMIT_PLUGIN_MS, on_credentials, s);
+		if (s->wait == NULL)
+			begin(s);
 		break;
 	case STREAM_UPGRADE:
 		stop(s, ERR_TIMEOUT, "the API server did not answer in time; "

@@ -31,6 +31,7 @@ struct watch {
 	void *arg;
 	struct web_op *op;
 	struct loop_timer *timer;
+	struct k8s_wait *wait;	/* for credentials */
 	struct buf line;	/* the event that is not whole yet */
 	struct buf refusal;	/* the body of an answer that is not 2xx */
 	struct error failed;	/* why this try is over; ERR_NONE: it is not */
@@ -46,6 +47,7 @@ watch_free(struct watch *w)
 {
 	web_cancel(w->op);
 	loop_timer_del(w->timer);
+	k8s_wait_cancel(w->wait);
 	buf_free(&w->line);
 	buf_free(&w->refusal);
 	free(w->path);
@@ -317,15 +319,16 @@ send_it(struct watch *w, const char *path, long seconds, struct error *err)
 	return w->op != NULL ? 0 : -1;
 }
 
+/* With the credentials that there are now. */
 static void
-try(void *arg)
+go(void *arg)
 {
 	struct watch *w = arg;
 	long seconds = SERVER_S + k8s_pause(1, "") % SPREAD_S;
 	struct buf path;
 	int r;
 
-	w->timer = NULL;
+	w->wait = NULL;
 	w->useful = false;
 	w->opened = mono_ms();
 	buf_reset(&w->line, 0);
@@ -346,6 +349,17 @@ try(void *arg)
 	buf_free(&path);
 	if (r == -1)
 		finish(w, 0);
+}
+
+static void
+try(void *arg)
+{
+	struct watch *w = arg;
+
+	w->timer = NULL;
+	w->wait = k8s_await(w->k, LIMIT_PLUGIN_MS, go, w);
+	if (w->wait == NULL)
+		go(w);
 }
 
 struct watch *

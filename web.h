@@ -24,6 +24,8 @@ struct web_tls {
 	const char *cert, *key;
 	const char *name;	/* what the certificate must name; NULL: host */
 	bool insecure;		/* verify nothing */
+	bool copied;		/* cert and key may go once web_send() or
+				 * web_connect() has returned */
 };
 
 struct web_req {

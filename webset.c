@@ -155,10 +155,11 @@ set_url(struct webset *s, const struct web_req *req, struct error *err)
 }
 
 static CURLcode
-set_blob(CURL *easy, CURLoption option, const char *pem, size_t extra)
+set_blob(CURL *easy, CURLoption option, const char *pem, size_t extra,
+    bool copied)
 {
 	struct curl_blob blob = { .len = strlen(pem) + extra,
-	    .flags = CURL_BLOB_NOCOPY };
+	    .flags = copied ? CURL_BLOB_COPY : CURL_BLOB_NOCOPY };
 
 	/* libcurl does not write to it; its type says otherwise. */
 	memcpy(&blob.data, &pem, sizeof(pem));
@@ -184,7 +185,7 @@ set_proxy_tls(struct webset *s, const struct web_req *req)
 	(void)curl_easy_setopt(s->easy, CURLOPT_PROXY_CAPATH, NULL);
 	if (code == CURLE_OK && req->proxy_ca != NULL)
 		code = set_blob(s->easy, CURLOPT_PROXY_CAINFO_BLOB,
-		    req->proxy_ca, 0);
+		    req->proxy_ca, 0, false);
 	return code;
 }
 
@@ -203,12 +204,15 @@ set_tls(struct webset *s, const struct web_tls *tls)
 	if (tls == NULL || code != CURLE_OK)
 		return code;
 	if (tls->ca != NULL && verify)
-		code = set_blob(s->easy, CURLOPT_CAINFO_BLOB, tls->ca, 0);
+		code = set_blob(s->easy, CURLOPT_CAINFO_BLOB, tls->ca, 0,
+		    false);
 	if (code == CURLE_OK && tls->cert != NULL)
-		code = set_blob(s->easy, CURLOPT_SSLCERT_BLOB, tls->cert, 0);
+		code = set_blob(s->easy, CURLOPT_SSLCERT_BLOB, tls->cert, 0,
+		    tls->copied);
 	/* mbedTLS wants the key's NUL counted, and libcurl leaves it to us. */
 	if (code == CURLE_OK && tls->key != NULL)
-		code = set_blob(s->easy, CURLOPT_SSLKEY_BLOB, tls->key, 1);
+		code = set_blob(s->easy, CURLOPT_SSLKEY_BLOB, tls->key, 1,
+		    tls->copied);
 	return code;
 }
 

@@ -9,7 +9,8 @@ layers='error buf base64 digest utf8 spill log mono budget address token duratio
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire stash content
 event loop web webset config conffile completion proxy kubeconfig
-	kubeconfig-own kubeload kubeuser k8sauth k8s k8sfail watch
+	kubeconfig-own kubeload kubeuser kubeexec execcred plugin plugin-own
+	plugin-run plugin-helper k8sauth k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway
 	manifest claim blocker env turn procs spool shell task files job
 	job-image job-pack job-write job-state job-result agent-job agent-jobrun

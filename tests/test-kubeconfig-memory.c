@@ -18,6 +18,15 @@
 #endif
 #endif
 
+static const char with_plugin[] =
+    "current-context: c\n"
+    "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
+    "clusters: [{name: k, cluster: {server: 'https://h', "
+    "certificate-authority: ca, extensions: [{name: "
+    "client.authentication.k8s.io/exec, extension: {a: [b]}}]}}]\n"
+    "users: [{name: u, user: {exec: {apiVersion: "
+    "client.authentication.k8s.io/v1, command: a/b, args: [c, d], env: "
+    "[{name: e, value: f}], installHint: g, provideClusterInfo: true}}}]\n";
 static const char text[] =
     "current-context: c\n"
     "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
@@ -91,13 +100,13 @@ read_file(void *arg, const char *path, size_t *len, struct error *err)
 }
 
 static int
-parse_with(long n, struct error *err)
+parse_with(const char *s, long n, struct error *err)
 {
 	struct kubeconfig kc;
 	int r;
 
 	left = n;
-	r = kubeconfig_parse(&kc, "/k/config", text, sizeof(text) - 1, NULL,
+	r = kubeconfig_parse(&kc, "/k/config", s, strlen(s), NULL,
 	    read_file, NULL, err);
 	left = -1;
 	if (r == 0)
@@ -120,15 +129,16 @@ is_ours(void)
 
 START_TEST(each_failed_allocation_is_an_error)
 {
+	const char *s = _i == 0 ? text : with_plugin;
 	struct error err = { 0 };
 	long n;
 
-	ck_assert_msg(parse_with(-1, &err) == 0, "%s", err.text);
+	ck_assert_msg(parse_with(s, -1, &err) == 0, "%s", err.text);
 	if (!is_ours())
 		return;
 	for (n = 0; n < 100000; n++) {
 		err = (struct error){ 0 };
-		if (parse_with(n, &err) == 0)
+		if (parse_with(s, n, &err) == 0)
 			break;
 		ck_assert_msg(err.code != ERR_NONE && err.text[0] != '\0',
 		    "allocation %ld: no error", n);
@@ -144,7 +154,7 @@ main(void)
 	Suite *s = suite_create("kubeconfig without memory");
 	TCase *tc = tcase_create("memory");
 
-	tcase_add_test(tc, each_failed_allocation_is_an_error);
+	tcase_add_loop_test(tc, each_failed_allocation_is_an_error, 0, 2);
 	suite_add_tcase(s, tc);
 	return suite_run(s);
 }

@@ -29,6 +29,8 @@
 		"dzBCQVFFRkFBT0NBUThBTUlJQkNnS0NBUUVBCi0tLS0tRU5EIENFUlRJRklD" \
 		"QVRFLS0tLS0K"
 
+#define EXEC	"exec: {apiVersion: client.authentication.k8s.io/v1, "
+
 static const struct {
 	const char *path, *text;
 } files[] = {
@@ -230,6 +232,59 @@ START_TEST(a_password_becomes_basic)
 
 	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(kc.basic, "QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+START_TEST(a_plugin_is_a_command_with_its_surroundings)
+{
+	static const char *const argv[] = { "/k/bin/get", "a", "-b c", "7",
+	    NULL };
+	static const char *const env[] = { "A=1", "B=", "KUBERNETES_EXEC_INFO="
+	    "{\"kind\":\"ExecCredential\",\"apiVersion\":"
+	    "\"client.authentication.k8s.io/v1\",\"spec\":{\"interactive\":"
+	    "false,\"cluster\":{\"server\":\"https://h:443\","
+	    "\"tls-server-name\":\"n\",\"certificate-authority-data\":\""
+	    CERT64 "\",\"proxy-url\":\"http://p:80\","
+	    "\"disable-compression\":true,\"config\":{\"a\":[1,-2.5,true,"
+	    "null,null,\"1\",\"0x1\",\"yes\",\"[\"],\"b\":{}}}}}", NULL };
+	char *text = around("server: 'https://h', tls-server-name: n, "
+	    "proxy-url: p, disable-compression: true, "
+	    "certificate-authority-data: " CERT64 ", extensions: [{name: x}, "
+	    "{name: client.authentication.k8s.io/exec, extension: {a: [1, "
+	    "-2.5, true, null, ~, '1', 0x1, yes, '['], b: {}}}]",
+	    EXEC "command: bin/get, args: [a, -b c, 7], interactiveMode: "
+	    "IfAvailable, installHint: do this, provideClusterInfo: true, "
+	    "env: [{name: A, value: '1'}, {name: B}]}");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.exec->command, "/k/bin/get");
+	ck_assert_str_eq(kc.exec->hint, "do this");
+	ck_list(kc.exec->argv, argv);
+	ck_list(kc.exec->env, env);
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+START_TEST(a_token_beats_a_plugin)
+{
+	char *text = around("server: 'https://h'", EXEC "command: a}, "
+	    "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_ptr_null(kc.exec);
+	kubeconfig_free(&kc);
+	free(text);
+	text = around("server: 'https://h'", EXEC "command: a}");
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(kc.exec->command, "a");
+	ck_assert_ptr_null(kc.exec->hint);
 	kubeconfig_free(&kc);
 	free(text);
 }
@@ -485,7 +540,28 @@ static const struct {
 	{ "server: 'https://h'", "client-certificate: sub/me.crt, "
 	    "client-key: sub/me.crt", "no PEM private key" },
 	{ "server: 'https://h'", "exec: {command: aws}",
-	    "/k/config:4: exec: credential plugins are not run here; write" },
+	    "/k/config:4: exec: apiVersion must be" },
+	{ "server: 'https://h'", "exec: {command: aws, apiVersion: "
+	    "client.authentication.k8s.io/v1alpha1}", "exec: apiVersion must" },
+	{ "server: 'https://h'", "exec: aws", "this is not a mapping" },
+	{ "server: 'https://h'", EXEC "}", "exec: no command" },
+	{ "server: 'https://h'", EXEC "command: ''}", "exec: no command" },
+	{ "server: 'https://h'", EXEC "command: a, interactiveMode: Always}",
+	    "exec: interactiveMode: Always needs a terminal" },
+	{ "server: 'https://h'", EXEC "command: a, interactiveMode: never}",
+	    "exec: interactiveMode must be" },
+	{ "server: 'https://h'", EXEC "command: a, args: b}",
+	    "exec: args must be a list" },
+	{ "server: 'https://h'", EXEC "command: a, args: [[b]]}",
+	    "exec: args: each must be" },
+	{ "server: 'https://h'", EXEC "command: a, env: [b]}",
+	    "this is not a mapping" },
+	{ "server: 'https://h'", EXEC "command: a, env: [{value: s3cret}]}",
+	    "exec: env: each needs a name" },
+	{ "server: 'https://h'", EXEC "command: a, env: [{name: 'b=c'}]}",
+	    "exec: env: each needs a name" },
+	{ "server: 'https://h'", EXEC "command: a, provideClusterInfo: 1}",
+	    "provideClusterInfo must be true or false" },
 	{ "server: 'https://h'", "auth-provider: {name: gcp}",
 	    "auth-provider: " },
 	{ "server: 'https://h'", "username: 'a:b', password: s3cret",
@@ -913,6 +989,8 @@ main(void)
 	tcase_add_test(text, impersonation_is_header_fields);
 	tcase_add_test(text, impersonation_has_a_limit);
 	tcase_add_test(text, a_password_becomes_basic);
+	tcase_add_test(text, a_plugin_is_a_command_with_its_surroundings);
+	tcase_add_test(text, a_token_beats_a_plugin);
 	tcase_add_test(text, of_several_files_the_first_has_an_entry);
 	tcase_add_test(text, the_first_current_context_counts);
 	tcase_add_test(text, any_bad_file_of_several_is_named);

@@ -283,8 +283,8 @@ BROKEN = {
         server="https://undefined:undefined"), "server"),
     "scheme": (lambda d, c, u: c.update(server="ftp://x"), "server"),
     "exec": (lambda d, c, u: u.update(user={"exec": {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "aws"}}), "plugin"),
+        "apiVersion": "client.authentication.k8s.io/v1alpha1",
+        "command": "aws"}}), "apiVersion"),
     "auth-provider": (lambda d, c, u: u.update(user={"auth-provider": {
         "name": "gcp"}}), "auth-provider"),
     "verify and skip": (lambda d, c, u: c.update(

@@ -24,6 +24,7 @@
 #include "error.h"
 #include "jobwire.h"
 #include "jsonw.h"
+#include "procs.h"
 
 enum {
 	LOOK_MS = 50,		/* for the wish to stop */
@@ -266,27 +267,6 @@ struct run {
 	char message[300];
 };
 
-/* Out-of-memory kills in this container, or -1 where that is not to be had. */
-static long
-oom_kills(void)
-{
-	static const char *const files[] = { "/sys/fs/cgroup/memory.events",
-	    "/sys/fs/cgroup/memory/memory.oom_control" };
-	char line[80];
-	long n = -1;
-
-	for (size_t i = 0; i < 2 && n == -1; i++) {
-		FILE *f = fopen(files[i], "re");
-
-		while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-			if (strncmp(line, "oom_kill ", 9) == 0)
-				n = strtol(line + 9, NULL, 10);
-		if (f != NULL)
-			fclose(f);
-	}
-	return n;
-}
-
 /* HOME may be unset, "/" or somebody else's when the uid is not the image's. */
 static void
 home_set(void)
@@ -522,7 +502,7 @@ code_of(const struct run *r)
 static void
 end_write(const struct run *r)
 {
-	long ooms = oom_kills();
+	long ooms = procs_oom_kills();
 	char from[PATH_MAX], to[PATH_MAX];
 	struct jsonw w;
 	struct buf b;
@@ -591,7 +571,7 @@ agent_job_run(const struct agent_job *j)
 		return 125;
 	}
 	r.begun_ms = r.ended_ms = now_ms();
-	r.ooms = oom_kills();
+	r.ooms = procs_oom_kills();
 	if (unpack(&p) == -1) {
 		(void)snprintf(r.message, sizeof(r.message),
 		    "files: %s", p.why);

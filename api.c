@@ -273,6 +273,7 @@ put_exec(struct conn *c, const struct task *t, const struct text text[2],
 	jsonw_int(w, "exit_code", t->exit_code);
 	jsonw_int(w, "duration_ms", duration(t));
 	jsonw_bool(w, "timed_out", t->timed_out);
+	jsonw_bool(w, "oom", t->oom);
 	jsonw_bool(w, "truncated", text[0].left_out > 0 ||
 	    text[1].left_out > 0);
 	for (i = 0; i < 2; i++)

@@ -251,3 +251,23 @@ procs_reads(pid_t pid, unsigned long pipe_inode)
 	return tail == call || (number == SYS_read &&
 	    strtoul(tail, NULL, 16) == 0);
 }
+
+long
+procs_oom_kills(void)
+{
+	static const char *const files[] = { "/sys/fs/cgroup/memory.events",
+	    "/sys/fs/cgroup/memory/memory.oom_control" };
+	char line[80];
+	long n = -1;
+
+	for (size_t i = 0; i < 2 && n == -1; i++) {
+		FILE *f = fopen(files[i], "re");
+
+		while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+			if (strncmp(line, "oom_kill ", 9) == 0)
+				n = strtol(line + 9, NULL, 10);
+		if (f != NULL)
+			fclose(f);
+	}
+	return n;
+}

@@ -43,5 +43,7 @@ bool procs_alive(pid_t pid);
  * input, which is how a command's end is known when it could not be told.
  */
 bool procs_reads(pid_t pid, unsigned long pipe_inode);
+/* Out-of-memory kills in this container, or -1 where that is not to be had. */
+long procs_oom_kills(void);
 
 #endif

@@ -32,6 +32,8 @@ struct session {
 	struct pod pod;
 	struct agent *agent;
 	char token[TOKEN_SIZE];
+	char last[64];			/* uid of the latest pod */
+	bool renewed;			/* it was another before */
 	struct setup *setup;		/* under way */
 	struct session_find *finds;	/* who waits for it */
 	unsigned users;
@@ -247,6 +249,8 @@ take_result(struct session *s)
 		s->noted_ms = 0;
 	}
 	s->pod = r.pod;
+	s->renewed |= s->last[0] != '\0' && strcmp(s->last, r.pod.uid) != 0;
+	(void)snprintf(s->last, sizeof(s->last), "%s", r.pod.uid);
 	memcpy(s->token, r.token, sizeof(s->token));
 	if (r.fresh)
 		s->noted_ms = mono_ms();
@@ -424,6 +428,21 @@ session_unuse(struct session *s)
 		return;
 	loop_timer_del(s->timer);
 	s->timer = NULL;
+}
+
+const char *
+session_pod(const struct session *s)
+{
+	return s->pod.name;
+}
+
+bool
+session_renewed(struct session *s)
+{
+	bool renewed = s->renewed;
+
+	s->renewed = false;
+	return renewed;
 }
 
 bool

@@ -50,6 +50,9 @@ void session_find_close(struct session_find *f);	/* NULL is fine */
 /* Valid while the session is in use. */
 void session_use(struct session *s);
 void session_unuse(struct session *s);		/* NULL is fine */
+const char *session_pod(const struct session *s);	/* its name */
+/* Has a new pod taken the place of another since this was asked? */
+bool session_renewed(struct session *s);
 bool session_alone(const struct session *s);	/* nobody else uses it */
 struct agent *session_agent(struct session *s);
 const char *session_token(const struct session *s);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +21,8 @@
 #include "procs.h"
 #include "shell.h"
 #include "turn.h"
+
+#define DIR_NAME ".mcp-sandbox-sh-"
 
 extern char **environ;
 
@@ -41,6 +45,7 @@ struct shell {
 	bool bash;
 	const char *const *dirs;	/* borrowed */
 	char dir[256];
+	int lock;		/* on it, for as long as we live */
 	char first_cwd[4096];
 
 	pid_t pid;		/* 0: none runs */
@@ -82,6 +87,54 @@ tell(struct shell *s, enum shell_news news, const char *id, long value,
 
 /* --- the private directory ------------------------------------------------ */
 
+/* Nobody else's: its agent, which locks it, is no more. */
+static void
+remove_left(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	    O_CLOEXEC);
+	const struct dirent *e;
+	struct stat st;
+	DIR *d;
+
+	if (fd == -1)
+		return;
+	if (fstat(fd, &st) == -1 || st.st_uid != geteuid() ||
+	    flock(fd, LOCK_EX | LOCK_NB) == -1 || (d = fdopendir(fd)) == NULL) {
+		close(fd);
+		return;
+	}
+	while ((e = readdir(d)) != NULL)
+		(void)unlinkat(fd, e->d_name, 0);
+	(void)unlinkat(parent, name, AT_REMOVEDIR);
+	closedir(d);
+}
+
+/* What agents that were killed have left. */
+static void
+sweep(const char *path)
+{
+	const struct dirent *e;
+	DIR *d = opendir(path);
+
+	while (d != NULL && (e = readdir(d)) != NULL)
+		if (strncmp(e->d_name, DIR_NAME, strlen(DIR_NAME)) == 0 &&
+		    strlen(e->d_name) == strlen(DIR_NAME "XXXXXX"))
+			remove_left(dirfd(d), e->d_name);
+	if (d != NULL)
+		closedir(d);
+}
+
+static void
+lock_dir(struct shell *s)
+{
+	if (s->lock != -1)
+		close(s->lock);
+	s->lock = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock != -1)
+		(void)flock(s->lock, LOCK_EX | LOCK_NB);
+}
+
 static int
 make_dir(struct shell *s, struct error *err)
 {
@@ -92,10 +145,13 @@ make_dir(struct shell *s, struct error *err)
 		    strspn(*d, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST"
 		    "UVWXYZ0123456789/._-") != strlen(*d))
 			continue;
-		(void)snprintf(s->dir, sizeof(s->dir), "%s/.mcp-sandbox-XXXXXX",
+		sweep(*d);
+		(void)snprintf(s->dir, sizeof(s->dir), "%s/" DIR_NAME "XXXXXX",
 		    *d);
-		if (mkdtemp(s->dir) != NULL)
+		if (mkdtemp(s->dir) != NULL) {
+			lock_dir(s);
 			return 0;
+		}
 	}
 	s->dir[0] = '\0';
 	return error_set(err, ERR_SYSTEM, "no directory for the shell can be "
@@ -141,6 +197,8 @@ check_dir(struct shell *s, struct error *err)
 		return 0;
 	if (s->dir[0] != '\0' && mkdir(s->dir, 0700) == -1 && errno != EEXIST)
 		s->dir[0] = '\0';
+	if (s->dir[0] != '\0')
+		lock_dir(s);
 	if (s->dir[0] == '\0' && make_dir(s, err) == -1)
 		return -1;
 	s->snap = NO_SNAP;
@@ -165,6 +223,8 @@ remove_dir(struct shell *s)
 		(void)unlink(name);
 	}
 	(void)rmdir(s->dir);
+	if (s->lock != -1)
+		close(s->lock);
 }
 
 /* --- starting and restoring ----------------------------------------------- */
@@ -389,7 +449,7 @@ shell_open(struct turn *t, const char *program, const char *const *dirs,
 		return NULL;
 	}
 	*s = (struct shell){ .turn = t, .fn = fn, .arg = arg, .dirs = dirs,
-	    .in = -1, .status = -1, .snap = NO_SNAP };
+	    .in = -1, .status = -1, .lock = -1, .snap = NO_SNAP };
 	buf_init(&s->line, 8 * LIMIT_AGENT_BODY);
 	buf_init(&s->news, 4096);
 	if (getcwd(s->first_cwd, sizeof(s->first_cwd)) == NULL)

@@ -267,6 +267,8 @@ over(struct task *t, long code)
 {
 	t->end_ms = mono_ms();
 	t->exit_code = t->timed_out ? 137 : code;
+	t->oom = code != 0 && t->oom_kills >= 0 &&
+	    procs_oom_kills() > t->oom_kills;
 	stop_timers(t);
 	if (!t->began) {
 		stream_settle(&t->out[0]);
@@ -437,6 +439,7 @@ start(struct task *t)
 	t->state = TASK_RUNNING;
 	t->begin_ms = mono_ms();
 	t->since = procs_now();
+	t->oom_kills = procs_oom_kills();
 	if (shell_run(all->shell, &t->command, &p, &err) == -1)
 		fail(t, err.text);
 	else if (attach(t, &p) == -1)

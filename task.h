@@ -50,6 +50,7 @@ struct task {
 	bool background;
 	bool began;		/* background: it runs */
 	bool timed_out, stopped, reset;
+	bool oom;		/* something was killed for want of memory */
 	long exit_code;
 	long begin_ms, end_ms;
 	size_t survivors;
@@ -66,6 +67,7 @@ struct task {
 	bool told;		/* that it ended */
 	pid_t root;
 	unsigned long long since;
+	long oom_kills;		/* when it began */
 	int input;
 	struct buf input_buf;
 	bool input_end;		/* close it when input_buf is empty */

@@ -3,7 +3,8 @@
  * bash: a command in the session's kept shell.
  *
  *   FIND --> EXEC --> done
- *    ^        | \--(not assigned)--> ASSIGN --> EXEC
+ *    ^        || \--(not assigned)--> ASSIGN --> EXEC
+ *    |        |\-----(the agent was lost)--> WHY --> failed
  *    \--------/ (nothing was sent, or the token is not the pod's: once)
  */
 #include <limits.h>
@@ -20,6 +21,7 @@
 #include "jsonw.h"
 #include "lease.h"
 #include "manifest.h"
+#include "podend.h"
 #include "session.h"
 #include "tools-bash.h"
 #include "web.h"
@@ -31,12 +33,14 @@ enum {
 	TRIES = 3,
 };
 
-enum bash_state { BASH_FIND, BASH_EXEC, BASH_ASSIGN };
+enum bash_state { BASH_FIND, BASH_EXEC, BASH_ASSIGN, BASH_WHY };
 
 struct bash {
 	enum bash_state state;
 	struct lease lease;
 	struct web_op *op;
+	struct podend *end;
+	struct error lost;		/* what WHY is asked for */
 	struct buf body;
 	bool background;
 	bool assigned;			/* it was told once */
@@ -72,6 +76,8 @@ static const struct arg out[] = {
 	{ "exit_code", ARG_INT, ARG_REQUIRED, .help = NULL },
 	{ "duration_ms", ARG_INT, ARG_REQUIRED, .help = NULL },
 	{ "timed_out", ARG_BOOL, 0, .help = NULL },
+	{ "oom", ARG_BOOL, 0, .help =
+	    "It failed, and something was killed for want of memory." },
 	{ "truncated", ARG_BOOL, 0, .help = NULL },
 	{ "stdout_total_bytes", ARG_INT, 0, .help = NULL },
 	{ "stderr_total_bytes", ARG_INT, 0, .help = NULL },
@@ -299,7 +305,7 @@ struct answer {
 	struct buf text[2], tail[2];	/* stdout, stderr */
 	long total[2];
 	long exit_code, duration_ms, survivors;
-	bool timed_out, truncated, reset, background;
+	bool timed_out, truncated, reset, background, oom;
 	char id[64];
 };
 
@@ -321,6 +327,8 @@ write_answer(struct buf *to, const struct answer *a, size_t limit)
 	jsonw_object(&w, NULL);
 	jsonw_int(&w, "duration_ms", a->duration_ms);
 	jsonw_int(&w, "exit_code", a->exit_code);
+	if (a->oom)
+		jsonw_bool(&w, "oom", true);
 	if (a->id[0] != '\0' && (cut || a->background))
 		jsonw_str(&w, "output_id", a->id);
 	if (a->reset)
@@ -375,6 +383,7 @@ read_answer(struct answer *a, struct json o, bool background)
 	    &a->duration_ms);
 	(void)json_int(json_get(o, "survivors"), 0, LONG_MAX, &a->survivors);
 	(void)json_bool(json_get(o, "timed_out"), &a->timed_out);
+	(void)json_bool(json_get(o, "oom"), &a->oom);
 	(void)json_bool(json_get(o, "truncated"), &a->truncated);
 	(void)json_bool(json_get(o, "session_reset"), &a->reset);
 	a->background = background;
@@ -403,6 +412,7 @@ tell(struct call *c, const struct event *ev, struct error *err)
 		    "without background commands?)" : "exit_code or output");
 		step = fail(err);
 	} else {
+		a.reset |= session_renewed(b->lease.session);
 		write_answer(&c->structured, &a, limit);
 		/* What JSON makes long is cut once more. */
 		while (limit > 64 && reply_size(&c->structured) >
@@ -441,6 +451,36 @@ on_found(struct call *c, const struct event *ev, struct error *err)
 	return execute(c, err);
 }
 
+/* The agent went with the command. Did its pod? */
+static enum step
+lost(struct call *c, struct error *err)
+{
+	struct bash *b = c->data;
+	const struct env *env = c->env;
+
+	error_wrap(err, "the connection was lost, and the command may have "
+	    "run");
+	b->state = BASH_WHY;
+	b->lost = *err;
+	b->end = podend_start(c->env, sessions_namespace(env->sessions),
+	    session_pod(b->lease.session), call_event, c);
+	return b->end == NULL ? fail(err) : STEP_WAIT;
+}
+
+static enum step
+on_why(struct call *c, const struct event *ev, struct error *err)
+{
+	struct bash *b = c->data;
+
+	b->end = NULL;
+	*err = b->lost;
+	if (ev->data[0] != '\0')
+		error_set(err, b->lost.code, "the session's pod has ended: "
+		    "%.400s. The command may have run; the next one gets a "
+		    "fresh pod", ev->data);
+	return fail(err);
+}
+
 static enum step
 on_reply(struct call *c, const struct event *ev, struct error *err)
 {
@@ -469,8 +509,7 @@ on_reply(struct call *c, const struct event *ev, struct error *err)
 		error_set(err, ERR_LIMIT, "the agent's answer exceeds maximum "
 		    "size, %ld bytes", (long)LIMIT_AGENT_ANSWER);
 	else if (err->code == ERR_LOST && !unsent)
-		error_wrap(err, "the connection was lost, and the command may "
-		    "have run");
+		return lost(c, err);
 	return fail(err);
 }
 
@@ -487,6 +526,8 @@ bash_next(struct call *c, const struct event *ev, struct error *err)
 	}
 	if (b->state == BASH_FIND)
 		return on_found(c, ev, err);
+	if (b->state == BASH_WHY)
+		return ev->type == EVENT_END ? on_why(c, ev, err) : STEP_WAIT;
 	return ev->type == EVENT_REPLY ? on_reply(c, ev, err) : STEP_WAIT;
 }
 
@@ -497,7 +538,9 @@ bash_stop(struct call *c)
 	struct bash *b = c->data;
 
 	web_cancel(b->op);
+	podend_close(b->end);
 	b->op = NULL;
+	b->end = NULL;
 	return lease_stop(&b->lease) ? STEP_WAIT : STEP_DONE;
 }
 
@@ -507,6 +550,7 @@ bash_release(struct call *c)
 	struct bash *b = c->data;
 
 	web_cancel(b->op);
+	podend_close(b->end);
 	lease_drop(&b->lease);
 	buf_wipe(&b->body);
 }

@@ -16,7 +16,7 @@ event loop web webset config conffile completion proxy kubeconfig
 	job-image job-pack job-write job-state job-result agent-job agent-jobrun
 	agent-jobout
 call tools tools-sandbox handle link run fileop fileop-back
-	fileop-script fileop-rest tool-life tools-bash deliver podwait
+	fileop-script fileop-rest tool-life tools-bash deliver podwait podend
 	errand warm setup session lease ask alive doctor gc dryrun
 	tool-sandbox tool-create tool-execute tool-resources tool-files
 	tool-bash tool-bash-output

@@ -211,6 +211,29 @@ def test_its_private_directory_can_be_made_again(any_shell):
     assert any_shell.run("echo c", max_output_bytes=9)["stdout"] == "c"
 
 
+def test_what_a_killed_agent_left_is_taken_away(start):
+    def folder(agent):
+        return os.path.dirname(agent.run("readlink /proc/$$/fd/1")["stdout"])
+
+    lives, killed = start(), start()
+    one, other = folder(lives), folder(killed)
+    killed.end(signal.SIGKILL)
+    assert os.path.isdir(other)
+    new = folder(start())
+    assert not os.path.exists(other)
+    assert os.path.isdir(one) and os.path.isdir(new)
+    assert lives.run("echo usable")["stdout"] == "usable"
+
+
+def test_a_shell_that_may_open_nothing_is_replaced(start):
+    for _ in range(5):
+        agent = start(shell="dash")
+        said = agent.run("ulimit -n 0; echo x", env={})
+        assert (said["stdout"], said["exit_code"]) == ("x", 2)
+        assert said["session_reset"]
+        assert agent.run("echo usable")["stdout"] == "usable"
+
+
 def test_what_was_exported_before_exit_is_kept(any_shell):
     said = any_shell.run("cd /usr/bin; export A='1\n2'; exit 3", env={})
     assert said["exit_code"] == 3 and said["session_reset"]

@@ -3,6 +3,7 @@
 left (cli-mcp-server 5 to 13, 18). The agent is the real one, brought in."""
 
 import base64
+import concurrent.futures
 import json
 import os
 import re
@@ -407,16 +408,23 @@ def test_an_older_agent_that_was_not_assigned_is(bash, standin):
 # Races and ends
 
 def test_two_servers_share_a_session(bash, standin):
-    for n in range(10):
+    """150 times here and 50 on the real cluster; each ends before the next
+    but two, so that the machine has few pods at once."""
+    def race(n):
         both = [bash("--session-id", f"race-{n}") for _ in range(2)]
         asked = [begin(s, "echo $$") for s in both]
-        got = [s.reply(a, 30)["result"] for s, a in zip(both, asked)]
+        got = [s.reply(a, 60)["result"] for s, a in zip(both, asked)]
         assert not any(r["isError"] for r in got), got
         one, two = (r["structuredContent"]["stdout"] for r in got)
         assert one == two
-        assert len(pods(standin, f"race-{n}")) == 1
+        (pod,) = pods(standin, f"race-{n}")
         for s in both:
             s.close()
+        standin.call("DELETE", PODS_PATH + "/" + pod["metadata"]["name"],
+                     {"gracePeriodSeconds": 0})
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert len(list(pool.map(race, range(150)))) == 150
 
 
 def test_calls_at_once_share_the_search(bash, standin):
@@ -509,7 +517,9 @@ def test_a_pod_that_is_over_is_replaced_at_once(bash, standin, how):
     else:
         standin.call("PATCH", path + "/status", {"status": {
             "phase": how.capitalize(), "reason": "Evicted"}}, MERGE)
-    assert run(server, "echo ${a-new}")["stdout"] == "new"
+    r = run(server, "echo ${a-new}")
+    assert (r["stdout"], r["session_reset"]) == ("new", True)
+    assert "session_reset" not in run(server, "true")
     wait_for(lambda: len(pods(standin)) == 1, "the old pod's end")
 
 
@@ -522,8 +532,33 @@ def test_an_agent_that_dies_in_a_command_is_told(bash, standin):
     agent = next(p for p in standin.processes()
                  if p["argv"][0].endswith("/mcp-sandbox-agent"))
     os.kill(agent["pid"], signal.SIGKILL)
-    assert "may have run" in failure(server.reply(asked)["result"])
-    assert run(server, "echo again")["stdout"] == "again"
+    said = failure(server.reply(asked)["result"])
+    assert "pod has ended: Error, exit code" in said and "may have run" in said
+    r = run(server, "echo again")
+    assert (r["stdout"], r["session_reset"]) == ("again", True)
+
+
+def test_an_agent_without_memory_is_told(bash, standin):
+    """As the kubelet has it when all of a container is killed."""
+    server = bash("--session-id", "large")
+    run(server, "true")
+    (pod,) = pods(standin)
+    asked = begin(server, "sleep 30")
+    wait_for(lambda: [p for p in standin.processes() if "30" in p["argv"]],
+             "the command")
+    standin.fault("hold", path="/pods/cli", method="GET")
+    agent = next(p for p in standin.processes()
+                 if p["argv"][0].endswith("/mcp-sandbox-agent"))
+    os.kill(agent["pid"], signal.SIGKILL)
+    wait_for(lambda: pods(standin)[0]["status"]["phase"] == "Failed", "its end")
+    standin.call("PATCH", PODS_PATH + "/" + pod["metadata"]["name"] +
+                 "/status", {"status": {"containerStatuses": [{
+                     "name": "sandbox", "state": {"terminated": {
+                         "reason": "OOMKilled", "exitCode": 137}}}]}}, MERGE)
+    standin.release()
+    said = failure(server.reply(asked)["result"])
+    assert "out of memory (OOMKilled)" in said
+    assert run(server, "echo again")["session_reset"]
 
 
 def test_a_pod_that_is_not_ready_but_answers_is_used(bash, standin):

@@ -11,7 +11,7 @@
 #include "manifest.h"
 #include "podend.h"
 
-enum { LOOKS = 6, LOOK_MS = 500 };
+enum { LOOKS = 8, LOOK_MS = 500 };
 
 struct podend {
 	struct env *env;

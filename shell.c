@@ -901,10 +901,20 @@ shell_pid(const struct shell *s)
 	return s->pid;
 }
 
+/* We may be asked before we hear of its end. */
+static bool
+has_ended(pid_t pid)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) ==
+	    0 && info.si_pid == pid;
+}
+
 bool
 shell_ready(const struct shell *s)
 {
-	return s->ready && s->pid > 0 && s->stop == NULL;
+	return s->ready && s->pid > 0 && s->stop == NULL && !has_ended(s->pid);
 }
 
 bool

@@ -225,6 +225,26 @@ def test_what_a_killed_agent_left_is_taken_away(start):
     assert lives.run("echo usable")["stdout"] == "usable"
 
 
+def test_a_shell_that_is_killed_between_commands_is_replaced(any_shell):
+    """cli-mcp-server 18, 22"""
+    any_shell.run("export A=1")
+    pid = int(any_shell.run("echo $$")["stdout"])
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not alive(pid))
+    assert any_shell.request("GET", "/health")[0] == 200
+    said = any_shell.run("echo $A", env={})
+    assert (said["stdout"], said["session_reset"]) == ("1", True)
+
+
+def test_nothing_of_ours_is_traced(any_shell):
+    """cli-mcp-server 18, 21"""
+    said = any_shell.run("set -x; echo a", env={})
+    assert said["stderr"].splitlines()[-1].endswith("echo a")
+    said = any_shell.run("echo b", env={})
+    assert said["stderr"].splitlines()[-1].endswith("echo b")
+    assert "mcp" not in said["stderr"].lower()
+
+
 def test_a_shell_that_may_open_nothing_is_replaced(start):
     for _ in range(5):
         agent = start(shell="dash")

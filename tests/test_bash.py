@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 
@@ -321,6 +322,17 @@ def test_a_cold_start_sends_what_the_contract_says(bash, standin):
     assert [r["method"] for r in standin.requests()] == ["GET"]
 
 
+def test_a_cold_start_tells_what_is_going_on(bash):
+    """cli-mcp-server 18, 18"""
+    server = bash()
+    id = server.request("tools/call", {"name": "bash", "arguments": {
+        "command": "true"}}, meta={"progressToken": "p"})
+    assert server.reply(id, 30)["result"]["isError"] is False
+    said = [m["params"]["message"] for m in server.aside
+            if m.get("method") == "notifications/progress"]
+    assert said[0] == "creating the session's pod"
+
+
 def test_the_session_of_a_process_goes_with_it(bash, standin):
     server = bash()
     run(server, "true")
@@ -390,6 +402,33 @@ def test_an_older_agent_will_do(bash):
     r = run(server, "seq 200000", max_output_chars=200)
     assert r["truncated"] and r["stdout"].endswith("200000")
     assert "older agent" in failure(call(server, "true", background=True))
+
+
+def test_what_the_original_s_agent_said_is_passed_on(bash):
+    """test_agent.py has the other direction."""
+    server = bash("--image-has-agent", "--sandbox-image",
+                  "file:" + os.path.join(HERE, "runtime", "recordedagent.py"))
+    for row in VECTORS["agent_exec_sequence"]["cases"]:
+        r = call(server, row["command"], timeout=row["timeout_s"])
+        want = row["response"]
+        if row["status"] == 200:
+            got = r["structuredContent"]
+            assert {k: got[k] for k in want} == want, row
+            assert r["isError"] is (want["exit_code"] != 0)
+        else:
+            assert failure(r).startswith("sandbox exec failed: ")
+            assert want["error"] in failure(r)
+
+
+def test_the_selectors_are_those_of_the_original(bash, standin):
+    wanted = VECTORS["label_selectors"]
+    gc(standin, "--warm-pool-size", "1")
+    run(bash("--session-id", "inv-abc", "--warm-pool-size", "1"), "true")
+    asked = {urllib.parse.parse_qs(r["path"].partition("?")[2]).get(
+        "labelSelector", [""])[0] for r in standin.requests("GET")}
+    for name in "all", "session", "unassigned":
+        assert set(wanted[name].split(",")) in [set(a.split(","))
+                                                for a in asked], name
 
 
 def test_an_older_agent_that_was_not_assigned_is(bash, standin):
@@ -534,6 +573,7 @@ def test_an_agent_that_dies_in_a_command_is_told(bash, standin):
     os.kill(agent["pid"], signal.SIGKILL)
     said = failure(server.reply(asked)["result"])
     assert "pod has ended: Error, exit code" in said and "may have run" in said
+    assert pods(standin)[0]["status"]["podIP"] not in said
     r = run(server, "echo again")
     assert (r["stdout"], r["session_reset"]) == ("again", True)
 

@@ -7,10 +7,13 @@ Every test ends without a pod or Secret of a session."""
 import base64
 import concurrent.futures
 import hashlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import uuid
 
@@ -27,6 +30,7 @@ BINARY = os.environ.get("MCP_SANDBOX") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "../../mcp-sandbox")
 NS = "sandboxes"
 DOMAIN = "tarsy.redhat.com"
+MERGE = "application/merge-patch+json"
 OURS = {"labelSelector": f"{DOMAIN}/component=cli-mcp-sandbox"}
 OPTIONS = ("--kubeconfig", os.path.join(kube.STATE, "shell.kubeconfig"),
            "--tools", "bash", "--sandbox-image", "localhost/busybox:1",
@@ -272,6 +276,140 @@ def test_a_pod_that_goes_is_replaced_at_once(api, how):
             assert "may have run" in r["content"][0]["text"]
         r = s.bash("echo ${before-new}")
         assert r["stdout"] == "new"
+
+
+STEPS = {
+    "the Secret is made": lambda api: secrets(api),
+    "the pod is made": lambda api: pods(api),
+    "the agent is awaited": lambda api: any(
+        "running" in c["state"] for p in pods(api)
+        for c in p["status"].get("initContainerStatuses", [])),
+    "the agent runs": lambda api: any(
+        "running" in c["state"] for p in pods(api)
+        for c in p["status"].get("containerStatuses", [])),
+    "the command runs": lambda api: any(
+        o["status"].get("phase") == "Running" for o in pods(api)) and
+        time.sleep(1) is None,
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_a_killed_server_leaves_is_collected(api, step):
+    name = session()
+    s = Server("--session-id", name)
+    s.request("tools/call", {"name": "bash", "arguments": {
+        "command": "sleep 30"}})
+    eventually(step, lambda: STEPS[step](api))
+    s.kill(signal.SIGKILL)
+    s.dispose()
+    if not pods(api):       # gc gives it two minutes: another is sooner
+        with Server("--session-id", name) as s:
+            s.bash("true")
+
+    def collected():
+        gc("--idle-timeout", "1ms")
+        return not secrets(api) and all("deletionTimestamp" in p["metadata"]
+                                        for p in pods(api))
+    eventually("all of it is gone", collected, 30)
+
+
+def test_a_server_killed_in_a_claim_leaves_nothing(api):
+    pool = ("--warm-pool-size", "1")
+    gc(*pool)
+    eventually("a warm pod", lambda: any(
+        c["ready"] for p in pods(api)
+        for c in p["status"].get("containerStatuses", [])), 30)
+    s = Server(*pool, "--session-id", session())
+    s.request("tools/call", {"name": "bash", "arguments": {
+        "command": "sleep 30"}})
+    eventually("it is claimed", lambda: any(
+        DOMAIN + "/session-id" in p["metadata"]["labels"]
+        for p in pods(api)))
+    s.kill(signal.SIGKILL)
+    s.dispose()
+
+    def collected():
+        gc("--warm-pool-size", "0", "--idle-timeout", "1ms")
+        return not secrets(api) and all("deletionTimestamp" in p["metadata"]
+                                        for p in pods(api))
+    eventually("all of it is gone", collected, 30)
+
+
+def test_a_drained_node_is_told_and_come_back_to(api):
+    """The only one: the next pod has nowhere to go until it is back."""
+    (node,) = api.list("nodes")
+    path = "/api/v1/nodes/" + node["metadata"]["name"]
+    with Server() as s:
+        s.bash("before=1")
+        (pod,) = pods(api)
+        name = pod["metadata"]["name"]
+        api.call("PATCH", path, {"spec": {"unschedulable": True}}, MERGE)
+        try:
+            asked = s.request("tools/call", {"name": "bash", "arguments": {
+                "command": "trap '' TERM; sleep 30"}})
+            time.sleep(0.3)
+            api.call("POST", kube.path("pods", NS, name, "eviction"), {
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": NS},
+                "deleteOptions": {"gracePeriodSeconds": 1}})
+            r = s.reply(asked, 60)["result"]
+            assert r["isError"]
+            r = s.call("true")
+            assert r["isError"]
+            assert "unschedulable" in r["content"][0]["text"]
+        finally:
+            api.call("PATCH", path, {"spec": {"unschedulable": None}}, MERGE)
+        r = s.bash("echo ${before-new}")
+        assert (r["stdout"], r["session_reset"]) == ("new", True)
+
+
+def test_a_command_that_is_too_large_is_told():
+    """Of it alone, or, where the kernel ends all of the container, of the
+    pod."""
+    with Server("--memory-limit", "48Mi") as s:
+        s.bash("true")
+        r = s.call("tail /dev/zero", timeout=30)
+        assert r["isError"]
+        if "structuredContent" in r:
+            assert r["structuredContent"]["exit_code"] == 137
+            assert r["structuredContent"]["oom"] is True
+        else:
+            assert "OOMKilled" in r["content"][0]["text"]
+        assert s.bash("echo here")["stdout"] == "here"
+
+
+@pytest.fixture(scope="module")
+def agent_image(tmp_path_factory):
+    """busybox with our agent as its entry point."""
+    folder = tmp_path_factory.mktemp("image")
+    with tarfile.open(os.path.join(kube.STATE, "img/busybox.tar")) as t:
+        with tarfile.open(fileobj=t.extractfile("layer.tar")) as layer:
+            layer.extractall(folder / "root", filter="fully_trusted")
+    shutil.copy(os.path.join(os.path.dirname(BINARY), "mcp-sandbox-agent"),
+                folder / "root/bin")
+    subprocess.run([os.path.join(os.path.dirname(__file__), "mkimage.sh"),
+                    "localhost/agent:test", folder / "root", json.dumps({
+                        "Env": ["PATH=/bin"], "User": "1234:1234",
+                        "WorkingDir": "/workspace",
+                        "Entrypoint": ["/bin/mcp-sandbox-agent"]}),
+                    folder / "image.tar"], check=True, timeout=60)
+    ctr = ["ctr", "-a", os.path.join(kube.STATE, "run/containerd.sock"), "-n",
+           "k8s.io", "images"]
+    subprocess.run([*ctr, "import", folder / "image.tar"], check=True,
+                   timeout=60, stdout=subprocess.DEVNULL)
+    yield "localhost/agent:test"
+    subprocess.run([*ctr, "rm", "localhost/agent:test"], check=True,
+                   timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_an_image_with_the_agent_needs_no_delivery(api, agent_image):
+    with Server("--sandbox-image", agent_image, "--image-has-agent",
+                "--run-as-user", "image") as s:
+        r = s.bash("id -u; pwd; echo $$ >/dev/null")
+        assert r["stdout"] == "1234\n/workspace"
+        (pod,) = pods(api)
+        assert "initContainers" not in pod["spec"]
+        assert "runAsUser" not in pod["spec"]["securityContext"]
 
 
 def test_a_cancelled_start_takes_its_pod_back(api):

@@ -14,6 +14,7 @@ struct job_settings {
 	long out_max;			/* bytes of each output inline */
 	long files_max;			/* bytes of all artifacts inline */
 	const char *cpu, *memory;	/* requests of the command */
+	const char *cpu_max, *memory_max;	/* its limits at most, or NULL */
 	long concurrent;
 	const char *images;		/* allowed, by commas; NULL: none */
 	const char *match;		/* "strict" or "basename" */
@@ -52,6 +53,10 @@ struct job_settings {
 	    "1", NULL, "QUANTITY", 0),					\
 	JOB_ROW("job-memory", "MCP_K8S_DEFAULT_MEMORY", SET_TEXT, memory, \
 	    0, 0, "512Mi", NULL, "QUANTITY", 0), \
+	JOB_ROW("job-max-cpu", "MCP_SANDBOX_JOB_MAX_CPU", SET_TEXT, cpu_max, \
+	    0, 0, NULL, NULL, "QUANTITY", 0),				\
+	JOB_ROW("job-max-memory", "MCP_SANDBOX_JOB_MAX_MEMORY", SET_TEXT, \
+	    memory_max, 0, 0, NULL, NULL, "QUANTITY", 0),		\
 	JOB_ROW("job-max-concurrent", "MCP_K8S_MAX_CONCURRENT", SET_INT, \
 	    concurrent, 1, 400, "10", NULL, "N", 0),			\
 	JOB_ROW("job-sidecar-image", "MCP_K8S_SIDECAR_IMAGE", SET_TEXT,	\

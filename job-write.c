@@ -208,17 +208,20 @@ static void
 write_resources(struct jsonw *w, const struct job *j,
     const struct job_settings *s)
 {
+	const char *cpu = j->cpu[0] != '\0' ? j->cpu : s->cpu_max;
+	const char *memory = j->memory[0] != '\0' ? j->memory : s->memory_max;
+
 	jsonw_object(w, "resources");
 	jsonw_object(w, "requests");
 	jsonw_str(w, "cpu", s->cpu);
 	jsonw_str(w, "memory", j->memory[0] != '\0' ? j->memory : s->memory);
 	jsonw_end(w);
-	if (j->cpu[0] != '\0' || j->memory[0] != '\0') {
+	if (cpu != NULL || memory != NULL) {
 		jsonw_object(w, "limits");
-		if (j->cpu[0] != '\0')
-			jsonw_str(w, "cpu", j->cpu);
-		if (j->memory[0] != '\0')
-			jsonw_str(w, "memory", j->memory);
+		if (cpu != NULL)
+			jsonw_str(w, "cpu", cpu);
+		if (memory != NULL)
+			jsonw_str(w, "memory", memory);
 		jsonw_end(w);
 	}
 	jsonw_end(w);

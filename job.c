@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -15,10 +16,17 @@
 /* --- values -------------------------------------------------------------- */
 
 bool
-job_quantity(const char *s)
+job_quantity(const char *s, double *amount)
 {
-	static const char *const suffixes[] = { "", "n", "u", "m", "k", "M",
-	    "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei" };
+	static const struct {
+		const char *suffix;
+		double times;
+	} units[] = { { "", 1 }, { "n", 1e-9 }, { "u", 1e-6 }, { "m", 1e-3 },
+	    { "k", 1e3 }, { "M", 1e6 }, { "G", 1e9 }, { "T", 1e12 },
+	    { "P", 1e15 }, { "E", 1e18 }, { "Ki", 0x1p10 }, { "Mi", 0x1p20 },
+	    { "Gi", 0x1p30 }, { "Ti", 0x1p40 }, { "Pi", 0x1p50 },
+	    { "Ei", 0x1p60 } };
+	double n = strtod(s, NULL);
 	size_t whole, part = 0;
 
 	s += *s == '+' || *s == '-';
@@ -27,9 +35,13 @@ job_quantity(const char *s)
 		s += 1 + (part = strspn(s + 1, "0123456789"));
 	if (whole + part == 0)
 		return false;
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
-		if (strcmp(s, suffixes[i]) == 0)
+	/* With an exponent, it is in n already. */
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(s, units[i].suffix) == 0) {
+			*amount = n * units[i].times;
 			return true;
+		}
+	*amount = n;
 	if (*s != 'e' && *s != 'E')
 		return false;
 	s++;
@@ -270,19 +282,35 @@ check_clone(struct check *k, struct json v)
 	return 0;
 }
 
+/* max: the operator's, or NULL; it has been checked. */
+static bool
+is_above(double n, const char *max)
+{
+	double most;
+
+	return max != NULL && job_quantity(max, &most) && n > most;
+}
+
 static int
 check_limits(struct check *k, struct json v)
 {
 	struct json cpu = json_get(v, "cpu"), memory = json_get(v, "memory");
+	double n = 0, bytes = 0;
 
 	if (json_bytes(cpu) > 0 && (!json_str(cpu, k->j->cpu,
-	    sizeof(k->j->cpu)) || !job_quantity(k->j->cpu)))
+	    sizeof(k->j->cpu)) || !job_quantity(k->j->cpu, &n)))
 		return WRONG(k, "limits_cpu", "limits: cpu is not a Kubernetes "
 		    "quantity (500m, 2)");
 	if (json_bytes(memory) > 0 && (!json_str(memory, k->j->memory,
-	    sizeof(k->j->memory)) || !job_quantity(k->j->memory)))
+	    sizeof(k->j->memory)) || !job_quantity(k->j->memory, &bytes)))
 		return WRONG(k, "limits_memory", "limits: memory is not a "
 		    "Kubernetes quantity (256Mi, 1G)");
+	if (is_above(n, k->s->cpu_max))
+		return WRONG(k, "limits_cpu", "limits: cpu is %s at most here",
+		    k->s->cpu_max);
+	if (is_above(bytes, k->s->memory_max))
+		return WRONG(k, "limits_memory", "limits: memory is %s at most "
+		    "here", k->s->memory_max);
 	return 0;
 }
 
@@ -473,18 +501,39 @@ bad(struct error *err, const char *name, const char *why)
 	return error_set(err, ERR_CONFIG, "%s: %s", name, why);
 }
 
+/* What a command gets unasked must be within what it may ask for. */
+static int
+check_amounts(const struct job_settings *s, struct error *err)
+{
+	const struct {
+		const char *name, *text, *max;
+	} all[] = {
+		{ "MCP_K8S_DEFAULT_CPU", s->cpu, s->cpu_max },
+		{ "MCP_K8S_DEFAULT_MEMORY", s->memory, s->memory_max },
+		{ "MCP_SANDBOX_JOB_MAX_CPU", s->cpu_max, NULL },
+		{ "MCP_SANDBOX_JOB_MAX_MEMORY", s->memory_max, NULL },
+	};
+	double n = 0;
+
+	for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {
+		if (all[i].text != NULL && !job_quantity(all[i].text, &n))
+			return bad(err, all[i].name, "is not a Kubernetes "
+			    "quantity");
+		if (all[i].text != NULL && is_above(n, all[i].max))
+			return bad(err, all[i].name, "is more than the most "
+			    "that a job may have");
+	}
+	return 0;
+}
+
 int
 job_settings_check(const struct job_settings *s, struct error *err)
 {
 	if (s->timeout_s > s->timeout_max_s)
 		return bad(err, "MCP_K8S_DEFAULT_TIMEOUT_S", "is more than "
 		    "MCP_K8S_MAX_TIMEOUT_S");
-	if (!job_quantity(s->cpu))
-		return bad(err, "MCP_K8S_DEFAULT_CPU", "is not a Kubernetes "
-		    "quantity");
-	if (!job_quantity(s->memory))
-		return bad(err, "MCP_K8S_DEFAULT_MEMORY", "is not a Kubernetes "
-		    "quantity");
+	if (check_amounts(s, err) == -1)
+		return -1;
 	if (job_env_ok(s->extra_env) == -1)
 		return bad(err, "MCP_K8S_JOB_EXTRA_ENV", "is not a JSON object "
 		    "of strings");

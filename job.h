@@ -103,7 +103,8 @@ int job_image(const char *list, bool basename, const char *wish, char *out,
 /* What may be asked for, for people. */
 void job_image_names(const char *list, bool basename, struct buf *out);
 
-bool job_quantity(const char *text);	/* the Kubernetes grammar */
+/* The Kubernetes grammar, and how much it is. */
+bool job_quantity(const char *text, double *amount);
 /* The original's lenient octal. */
 int job_mode(const char *text, long *mode);
 /* The original's base64; appended to out. */

@@ -186,3 +186,42 @@ def test_a_sessions_pod_ends_by_itself(start):
     program = start(*ALL[:1], "bash", "--dry-run", "--max-lifetime", "1h")
     plan = success(program.tool("bash", {"command": "id"}))
     assert plan["manifest"]["spec"]["activeDeadlineSeconds"] == 3600
+
+
+# ---- how much a job may have
+
+MOST = {**JOBS, "MCP_SANDBOX_JOB_MAX_CPU": "1500m",
+        "MCP_SANDBOX_JOB_MAX_MEMORY": "1Gi"}
+
+
+@pytest.mark.parametrize("limits, words", [
+    ({"cpu": "1.6"}, "cpu is 1500m at most"), ({"cpu": "1e1"}, "1500m"),
+    ({"memory": "1025Mi"}, "memory is 1Gi at most"),
+    ({"memory": "2e9"}, "1Gi"), ({"memory": "1.1G"}, "1Gi"),
+    ({"memory": "1Pi"}, "1Gi")])
+def test_no_job_asks_for_more(start, standin, limits, words):
+    program = start("--tools", "jobs", env=MOST)
+    assert words in failure(program.tool("run_job", {
+        "image": "localhost/busybox:1", "command": ["id"], "limits": limits}))
+    assert not standin.requests(WRITES)
+
+
+@pytest.mark.parametrize("limits, given", [
+    ({}, {"cpu": "1500m", "memory": "1Gi"}),
+    ({"cpu": "1.5", "memory": "1024Mi"}, {"cpu": "1.5", "memory": "1024Mi"}),
+    ({"memory": "999999Ki"}, {"cpu": "1500m", "memory": "999999Ki"})])
+def test_a_job_has_limits_whatever_it_asks_for(start, limits, given):
+    program = start("--tools", "jobs", "--dry-run", env=MOST)
+    plan = success(program.tool("run_job", {
+        "image": "localhost/busybox:1", "command": ["id"], "limits": limits}))
+    main = [c for c in plan["manifest"]["spec"]["template"]["spec"]
+            ["containers"] if c["name"] == "main"]
+    assert main[0]["resources"]["limits"] == given
+
+
+@pytest.mark.parametrize("env, word", [
+    ({"MCP_SANDBOX_JOB_MAX_CPU": "some"}, "MCP_SANDBOX_JOB_MAX_CPU"),
+    ({"MCP_SANDBOX_JOB_MAX_MEMORY": "256Mi"}, "MCP_K8S_DEFAULT_MEMORY")])
+def test_what_a_job_gets_unasked_is_within_that(start, env, word):
+    program = start(env={**JOBS, **env})
+    assert program.wait() == 78 and word in program.stderr

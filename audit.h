@@ -6,7 +6,8 @@
  *	object=sandbox-x verdict=ok exit=0 bytes=210 ms=48 command=sha256:...
  *
  * Values are the client's words, cut and without anything that could end one.
- * Of a command there is the hash and never its text; of a job's token, which
+ * namespace and object are those of the call, or where the family works and
+ * whose shell it is. Of a command there is the hash and never its text; of a job's token, which
  * is a secret, its hash as well. verdict: ok, failed (the tool says so), asked
  * (the client must answer first), cancelled, or why there is no result
  * (error_word()).
@@ -29,8 +30,9 @@ void audit_note(struct call_note *n, struct json args);
 /* err: why there is no result, or NULL. */
 void audit_call(const struct log *l, const struct call *c,
     const struct error *err, bool cancelled);
-/* The line itself, for tests. ms: how long it took. */
-void audit_line(struct buf *out, const struct call *c,
-    const struct error *err, bool cancelled, long ms);
+/* The line itself, for tests. namespace, object: where the arguments name none,
+ * or NULL. ms: how long it took. */
+void audit_line(struct buf *out, const struct call *c, const char *namespace,
+    const char *object, const struct error *err, bool cancelled, long ms);
 
 #endif

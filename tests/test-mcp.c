@@ -784,7 +784,7 @@ on_over(void *arg, const struct call *c, const struct error *err,
 	struct buf *out = arg;
 
 	buf_puts(out, out->len > 0 ? "\n" : "");
-	audit_line(out, c, err, cancelled, 5);
+	audit_line(out, c, NULL, NULL, err, cancelled, 5);
 }
 
 START_TEST(tells_of_every_call_that_is_over)

@@ -3,7 +3,9 @@
 dry run, how long something lives."""
 
 import datetime
+import hashlib
 import json
+import re
 
 import pytest
 
@@ -76,6 +78,32 @@ def test_a_caller_cannot_turn_it_off(start, standin, pool):
     assert "create_sandbox" in refused(program, "create_sandbox", {
         "warmpool": "py-pool", "namespace": NS, "read_only": False})
     assert not standin.requests(WRITES)
+
+
+# ---- one line a call
+
+def test_a_line_in_the_log_says_who_did_what_where(start, pool):
+    program = start(*ALL, "--dry-run", "--namespace", NS, "--session-id",
+                    "mine", env=JOBS)
+    asked = {"create_sandbox": {"warmpool": "py-pool", "namespace": NS},
+             "bash": {"command": "rm -rf /"},
+             "run_job": {"image": "localhost/busybox:1", "command": ["id"]},
+             "delete_sandbox": {"sandbox_claim_name": "x", "namespace": NS}}
+    for name, arguments in asked.items():
+        program.tool(name, arguments)
+    assert program.close() == 0
+    lines = dict(re.findall(r"audit: caller=\S+ tool=(\S+) (.*)",
+                            program.stderr))
+    hash = hashlib.sha256(b"rm -rf /").hexdigest()
+    end = r"bytes=[1-9]\d* ms=\d+"
+    for name, line in (
+            ("create_sandbox", f"object=py-pool verdict=ok {end}"),
+            ("bash", f"object=mine verdict=ok {end} command=sha256:{hash}"),
+            ("run_job", "object=localhost/busybox:1 verdict=ok "
+             rf"{end} command=sha256:[0-9a-f]{{64}}"),
+            ("delete_sandbox", r"object=x verdict=input bytes=\d+ ms=\d+")):
+        assert re.fullmatch(f"namespace={NS} {line}", lines[name]), lines
+    assert "rm -rf" not in program.stderr
 
 
 # ---- a dry run

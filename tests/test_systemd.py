@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -56,6 +57,59 @@ def test_exposure_is_low(units, service):
     done = analyze("security", "--offline=true", "--threshold=15",
                    f"{units}/{service}")
     assert done.returncode == 0, done.stdout
+
+
+def unit(name):
+    """The lines of a unit that set something, as pairs."""
+    with open(os.path.join(UNITS, name), encoding="utf-8") as f:
+        return [tuple(line.rstrip("\n").split("=", 1)) for line in f
+                if "=" in line and line[0] not in "#;"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_the_kubeconfig_as_a_credential(service):
+    lines = unit(service)
+    assert ("LoadCredential", "kubeconfig:/etc/mcp-sandbox/kubeconfig") in \
+        lines
+    assert ("StandardInput", "socket") in lines
+    assert ("StandardError", "journal") in lines
+    http = dict(lines)["ExecStart"].endswith(" --http")
+    assert http == ("http" in service)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith(".socket")])
+def test_a_socket_bounds_connections_of_one_and_of_all(name):
+    lines = dict(unit(name))
+    assert lines["Accept"] == "yes"
+    assert 0 < int(lines["MaxConnectionsPerSource"]) < \
+        int(lines["MaxConnections"])
+
+
+def test_the_figure_in_the_readme_is_what_systemd_says(units):
+    with open(os.path.join(UNITS, "README.md"), encoding="utf-8") as f:
+        said = re.search(r"systemd (\d+) rates the service ([\d.]+)", f.read())
+    have = subprocess.run(["systemctl", "--version"], capture_output=True,
+                          text=True, check=True).stdout.split()[1]
+    if have != said[1]:
+        pytest.skip(f"rated by systemd {said[1]}, this is {have}")
+    for service in SERVICES:
+        done = analyze("security", "--offline=true", f"{units}/{service}")
+        assert re.search(rf"Overall exposure level .*: {said[2]} ",
+                         done.stdout), done.stdout
+
+
+def test_the_examples_for_xinetd_are_lines_and_http():
+    with open(os.path.join(UNITS, "README.md"), encoding="utf-8") as f:
+        found = re.findall(r"service (\S+)\n    \{\n(.*?)\n    \}", f.read(),
+                           re.S)
+    services = {name: dict(re.findall(r"(\w+) += (.*)", body))
+                for name, body in found}
+    assert set(services) == {"mcp-sandbox", "mcp-sandbox-http"}
+    for one in services.values():
+        assert (one["bind"], one["wait"], one["socket_type"]) == \
+            ("127.0.0.1", "no", "stream")
+        assert int(one["per_source"]) < int(one["instances"])
+    assert services["mcp-sandbox-http"]["server_args"] == "--http"
 
 
 class Activated:

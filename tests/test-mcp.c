@@ -791,7 +791,8 @@ START_TEST(tells_of_every_call_that_is_over)
 {
 	struct buf lines;
 	int env = 0;
-	struct mcp_caller who = { &env, "uid-7", on_over, &lines };
+	struct mcp_caller who = { .env = &env, .name = "uid-7",
+	    .over = on_over, .arg = &lines };
 
 	buf_init(&lines, 4096);
 	mcp_caller(mcp, &who);

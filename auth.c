@@ -60,6 +60,8 @@ peer_unix(struct peer *p, int fd)
 		return;
 	}
 	p->owner = cred.uid == 0 || cred.uid == geteuid();
+	p->uid = cred.uid;
+	p->gid = cred.gid;
 	(void)snprintf(p->name, sizeof(p->name), "uid-%u", cred.uid);
 }
 
@@ -120,8 +122,16 @@ row_secret(struct auth_row *r, const char *word)
 	unsigned byte;
 
 	if (strncmp(word, "cert:", 5) == 0) {
+		r->kind = AUTH_CERTIFICATE;
 		r->certificate = word + 5;
 		return word[5] == '\0' ? -1 : 0;
+	}
+	if (strncmp(word, "uid:", 4) == 0 || strncmp(word, "gid:", 4) == 0) {
+		r->kind = *word == 'u' ? AUTH_UID : AUTH_GID;
+		word += 4;
+		r->id = (unsigned)strtoul(word, NULL, 10);
+		return *word != '\0' && strlen(word) <= 9 &&
+		    word[strspn(word, "0123456789")] == '\0' ? 0 : -1;
 	}
 	if (strncmp(word, "sha256:", 7) != 0)
 		return strlen(word) < 16 ? -1 : digest_of(word, r->digest);
@@ -149,7 +159,8 @@ row_parse(struct auth_row *r, char *line, unsigned number, struct error *err)
 	    row_secret(r, word) == -1)
 		return error_set(err, ERR_CONFIG, "line %u: after the name "
 		    "comes a token of at least 16 characters, sha256: and 64 "
-		    "digits, or cert: and a certificate's name", number);
+		    "digits, cert: and a certificate's name, or uid: or gid: "
+		    "and a number", number);
 	while ((word = strtok_r(NULL, " \t\r", &rest)) != NULL) {
 		if (strncmp(word, "session=", 8) == 0)
 			r->session = word + 8;
@@ -277,7 +288,7 @@ bool
 auth_names_certificates(const struct auth *a)
 {
 	for (size_t i = 0; i < a->n; i++)
-		if (a->rows[i].certificate != NULL)
+		if (a->rows[i].kind == AUTH_CERTIFICATE)
 			return true;
 	return false;
 }
@@ -362,7 +373,7 @@ by_token(const struct auth *a, const char *token, struct caller *who)
 	if (digest_of(token, own) == -1)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if (a->rows[i].certificate == NULL &&
+		if (a->rows[i].kind == AUTH_TOKEN &&
 		    mbedtls_ct_memcmp(own, a->rows[i].digest, DIGEST) == 0)
 			found = &a->rows[i];
 	if (found != NULL)
@@ -396,13 +407,13 @@ by_certificate(const struct auth *a, const struct peer *p, struct caller *who)
 	/* Not the session of a user of the cluster of the same name. */
 	user_called(who, "certificate:", p->certificate);
 	for (size_t i = 0; i < a->n; i++) {
-		const char *name = a->rows[i].certificate;
-
-		if (name != NULL && strcmp(name, p->certificate) == 0) {
+		if (a->rows[i].kind != AUTH_CERTIFICATE)
+			continue;
+		listed = true;
+		if (strcmp(a->rows[i].certificate, p->certificate) == 0) {
 			by_row(&a->rows[i], who);
 			return AUTH_YES;
 		}
-		listed = listed || name != NULL;
 	}
 	return listed ? AUTH_FORBIDDEN : AUTH_YES;
 }
@@ -420,12 +431,35 @@ by_secret(const struct auth *a, const struct http *h, struct caller *who)
 	return true;
 }
 
+/* The mode of the socket has let it in; a line may say more about it. */
+static void
+by_user(const struct auth *a, const struct peer *p, struct caller *who)
+{
+	const struct auth_row *found = NULL;
+
+	for (size_t i = 0; i < a->n; i++) {
+		const struct auth_row *r = &a->rows[i];
+
+		if (r->kind == AUTH_UID && r->id == p->uid) {
+			found = r;
+			break;
+		}
+		if (r->kind == AUTH_GID && r->id == p->gid && found == NULL)
+			found = r;
+	}
+	if (found != NULL) {
+		by_row(found, who);
+		return;
+	}
+	called(who, p->name, p->name);
+	who->chooses = p->owner;
+}
+
 static enum auth_answer
 by_peer(const struct auth *a, const struct peer *p, struct caller *who)
 {
 	if (p->kind == PEER_UNIX) {
-		called(who, p->name, p->name);
-		who->chooses = p->owner;
+		by_user(a, p, who);
 		return AUTH_YES;
 	}
 	if (auth_secret(a))

@@ -15,10 +15,13 @@
  * always. Secrets are kept as SHA-256 and compared in constant time.
  *
  * The file has a line for each token, and comments after '#':
- *	NAME TOKEN|sha256:HEX|cert:NAME [session=ID|*] [namespaces=A,B]
+ *	NAME TOKEN|sha256:HEX|cert:NAME|uid:N|gid:N [session=ID|*]
+ *	    [namespaces=A,B]
  * Without session= a caller's sandboxes are those of the session NAME; with
  * "*" it says which by X-Session-ID. Where the file names certificates, no
- * others are good; where it does not, each has a session of its own.
+ * others are good; where it does not, each has a session of its own. Users and
+ * (primary) groups are those of an AF_UNIX socket's peer; a user's line comes
+ * before its group's.
  */
 #ifndef AUTH_H
 #define AUTH_H
@@ -36,15 +39,20 @@ struct peer {
 	bool owner;		/* PEER_UNIX: root, or who we are ourselves */
 	char name[64];		/* "uid-1000", "192.0.2.1", "stdin" */
 	char certificate[256];	/* whom it names (tls.h), or "" */
+	unsigned uid, gid;	/* PEER_UNIX */
 };
 
 /* Who is at the other end of a descriptor. */
 void auth_peer(struct peer *p, int fd);
 
+enum auth_kind { AUTH_TOKEN, AUTH_CERTIFICATE, AUTH_UID, AUTH_GID };
+
 struct auth_row {
 	const char *name, *session, *namespaces;	/* NULL: not said */
-	const char *certificate;	/* its name; NULL: digest is a token's */
-	unsigned char digest[32];
+	enum auth_kind kind;
+	const char *certificate;	/* its name */
+	unsigned id;			/* a user's or a group's */
+	unsigned char digest[32];	/* a token's */
 };
 
 struct auth {

@@ -55,7 +55,7 @@
 	X(LIMIT_DRAIN_MS, 1800, "ms", "to clean up when the input ends") \
 	X(LIMIT_SETUP_MS, 10000, "ms", "from start to the first byte read") \
 	X(LIMIT_HTTP_HEAD, 32L << 10, "bytes", "header fields of a request over HTTP") \
-	X(LIMIT_HTTP_HEAD_MS, 10000, "ms", "for the head of such a request") \
+	X(LIMIT_HTTP_HEAD_MS, 10000, "ms", "for such a head, TLS's handshake included") \
 	X(LIMIT_HTTP_BODY_MS, 60000, "ms", "for each 8 MiB of its body") \
 	X(LIMIT_HTTP_IDLE_MS, 60000, "ms", "between two requests")	\
 	X(LIMIT_HTTP_STALL_MS, 30000, "ms", "until a client reads on")	\

@@ -134,6 +134,40 @@ static const struct {
 	{ REVIEW, LOOP, "", AUTH_NO, "", "", false },
 };
 
+static const struct {
+	unsigned uid, gid;
+	const char *name, *session, *namespaces;
+	bool chooses;
+} users[] = {
+	{ 1000, 100, "alice", "alice", "a", false },
+	{ 1001, 100, "staff", "staff", "b,c", true },
+	{ 1001, 101, "uid-1001", "uid-1001", NULL, false },
+	{ 100, 1000, "uid-100", "uid-100", NULL, false },
+};
+
+START_TEST(a_user_and_a_group_have_lines)
+{
+	struct peer p = { .kind = PEER_UNIX, .uid = users[_i].uid,
+	    .gid = users[_i].gid };
+	struct caller who;
+
+	(void)snprintf(p.name, sizeof(p.name), "uid-%u", p.uid);
+	free(text);
+	text = strdup("staff gid:100 session=* namespaces=b,c\n"
+	    "alice uid:1000 namespaces=a\n");
+	rows();
+	request("");
+	ck_assert_int_eq(auth_check(&auth, &p, &http, &who), AUTH_YES);
+	ck_assert_str_eq(who.name, users[_i].name);
+	ck_assert_str_eq(who.session, users[_i].session);
+	ck_assert_pstr_eq(who.namespaces, users[_i].namespaces);
+	ck_assert_int_eq(who.chooses, users[_i].chooses);
+	/* A token is none of these. */
+	request("Authorization: Bearer uid:1000\r\n");
+	ck_assert_int_eq(auth_check(&auth, &p, &http, &who), AUTH_NO);
+}
+END_TEST
+
 /* {"exp":1700000000} and so on, between any two other parts. */
 static const struct {
 	const char *token;
@@ -239,7 +273,9 @@ static const char *const bad_files[] = {
 	"", "# nothing\n", "alice\n", "alice short\n", "a/b token-0123456789\n",
 	"alice sha256:00\n", "alice token-0123456789 x=y\n",
 	"alice token-0123456789 session=\n",
-	"alice token-0123456789 session=a/b\n",
+	"alice token-0123456789 session=a/b\n", "alice cert:\n",
+	"alice uid:\n", "alice uid:-1\n", "alice uid:1x\n",
+	"alice gid:9999999999\n",
 	"alice sha256:zz86b3fc34f0d35a1f33d0e4df9fce8f2af9cdad6e0b8b41c4f6a4c13ae9bf02\n",
 };
 
@@ -377,6 +413,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_loop_test(t, knows_who_may_call, 0, COUNT(cases));
+	tcase_add_loop_test(t, a_user_and_a_group_have_lines, 0, COUNT(users));
 	tcase_add_loop_test(t, knows_when_a_token_ends, 0, COUNT(jwts));
 	tcase_add_loop_test(t, a_certificate_is_a_caller, 0, COUNT(shown));
 	tcase_add_loop_test(t, refuses_a_file_it_can_not_read, 0,

@@ -630,6 +630,19 @@ def test_a_path_is_ours_alone_and_the_uid_is_the_session(serve, tmp_path):
     assert f"caller=uid-{os.getuid()} tool=list_sandboxes" in server.log
 
 
+def test_a_user_and_its_group_have_bounds(serve, tmp_path):
+    path, tokens = str(tmp_path / "mcp.sock"), tmp_path / "tokens"
+    for id in (f"uid:{os.getuid()}", f"gid:{os.getgid()}"):
+        tokens.write_text(f"me {id} namespaces=elsewhere\n")
+        server = serve(f"--auth-tokens={tokens}", path=path)
+        result = server.ask(tool("list_sandboxes", {"namespace": NS})).json()[
+            "result"]
+        assert "elsewhere" in result["content"][0]["text"]
+        assert server.ask(post(PING, X_Session_ID="other")).status == 403
+        assert "caller=me tool=list_sandboxes" in server.log
+        server.close()
+
+
 def test_the_default_is_a_path(standin, tmp_path):
     env = clean_environment(KUBECONFIG=standin.kubeconfig,
                             XDG_RUNTIME_DIR=str(tmp_path))

@@ -42,6 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	(void)listener_address(text, address, sizeof(address));
+	assert(auth_ends(text) >= 0);
 	a.review = "all";
 	if (auth_reviewed(&a, text, size, &who, &err) == AUTH_YES)
 		assert(who.session[0] != '\0' && !who.chooses);

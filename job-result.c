@@ -231,6 +231,9 @@ record(void *arg, char type, const char *data, size_t len, bool last)
 	case 'E': {
 		struct buf *b = &r->out[type == 'E'];
 
+		/* Its place is before the artifacts. */
+		if (r->fitted)
+			break;
 		n = buf_room(b) < len ? buf_room(b) : len;
 		buf_put(b, data, n);
 		break;

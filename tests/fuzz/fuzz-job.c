@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A result from a pod, whole and byte by byte: both come to the same end, and
- * what is written is JSON. The first bytes choose the caps.
+ * A result from a pod, whole and byte by byte: both come to the same end, what
+ * is written is JSON and fits. The first bytes choose the caps.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -14,6 +14,8 @@
 #include "../../job-state.h"
 #include "../../json.h"
 #include "../../jsonw.h"
+
+enum { FIXED = 4096 };		/* keys, and a message of 400 bytes */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,7 +34,7 @@ feed(struct job_result *r, const char *data, size_t size, size_t piece)
 }
 
 static void
-write_out(struct job_result *r, struct buf *b)
+write_out(struct job_result *r, size_t room, struct buf *b)
 {
 	static const struct job_pod pod = { .exit_code = -1 };
 	struct json_doc *d;
@@ -45,6 +47,7 @@ write_out(struct job_result *r, struct buf *b)
 	job_result_write(&w, NULL, r);
 	if (!buf_ok(b))
 		return;
+	assert(b->len <= room + FIXED);
 	d = json_parse_lax(b->data, b->len, &err);
 	assert(d != NULL || err.code == ERR_LIMIT);
 	json_free(d);
@@ -68,8 +71,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ra = feed(&a, (const char *)data + 2, size - 2, size);
 	rb = feed(&b, (const char *)data + 2, size - 2, 1);
 	assert(ra == rb);
-	write_out(&a, &x);
-	write_out(&b, &y);
+	write_out(&a, room, &x);
+	write_out(&b, room, &y);
 	if (ra == 0 && buf_ok(&x) && buf_ok(&y))
 		assert(a.total[0] == b.total[0] && a.files == b.files);
 	buf_free(&x);

@@ -7,13 +7,10 @@
 #include "audit.h"
 #include "buf.h"
 #include "call.h"
-#include "config.h"
-#include "env.h"
 #include "error.h"
-#include "lease.h"
 #include "log.h"
 #include "mono.h"
-#include "session.h"
+#include "place.h"
 
 enum { LINE = 1024, HASH_SHOWN = 12 };
 
@@ -134,30 +131,12 @@ verdict(const struct call *c, const struct error *err, bool cancelled)
 	return c->is_error ? "failed" : "ok";
 }
 
-/* Where a family works is a setting, and a shell is its session's. */
-static void
-place(const struct call *c, const char **namespace, const char **object)
-{
-	const struct env *env = c->env;
-	const char *family = c->tool->family;
-
-	*namespace = *object = NULL;
-	if (env == NULL || family == NULL)
-		return;
-	if (strcmp(family, "jobs") == 0) {
-		*namespace = env->config->job.namespace;
-	} else if (strcmp(family, "bash") == 0 && env->sessions != NULL) {
-		*namespace = sessions_namespace(env->sessions);
-		*object = lease_session(env);
-	}
-}
-
 void
-audit_line(struct buf *out, const struct call *c, const char *namespace,
-    const char *object, const struct error *err, bool cancelled, long ms)
+audit_line(struct buf *out, const struct call *c, const struct place *p,
+    const struct error *err, bool cancelled, long ms)
 {
 	size_t len, bytes = c->structured.len + c->text.len + c->content.len;
-	const char *v;
+	const char *v, *namespace = p->namespace, *object = p->object;
 	char hex[65];
 
 	if (c->note.namespace[0] != '\0')
@@ -185,15 +164,13 @@ audit_line(struct buf *out, const struct call *c, const char *namespace,
 }
 
 void
-audit_call(const struct log *l, const struct call *c, const struct error *err,
-    bool cancelled)
+audit_call(const struct log *l, const struct call *c, const struct place *p,
+    const struct error *err, bool cancelled)
 {
-	const char *namespace, *object;
 	struct buf line;
 
-	place(c, &namespace, &object);
 	buf_init(&line, LINE);
-	audit_line(&line, c, namespace, object, err, cancelled,
+	audit_line(&line, c, p, err, cancelled,
 	    c->started_ms == 0 ? 0 : mono_ms() - c->started_ms);
 	if (buf_ok(&line))
 		log_line(l, LOG_NOTE, "%s", line.data);

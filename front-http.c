@@ -33,6 +33,7 @@
 #include "mcp.h"
 #include "meet.h"
 #include "mono.h"
+#include "place.h"
 #include "sse.h"
 #include "stash.h"
 #include "stats.h"
@@ -118,9 +119,10 @@ on_over(void *arg, const struct call *c, const struct error *err,
 {
 	const struct as *as = arg;
 	const struct front_http *f = as->h->f;
+	struct place p = place_of(c);
 
 	if (f->audit)
-		audit_call(f->log, c, err, cancelled);
+		audit_call(f->log, c, &p, err, cancelled);
 	stats_call(f->stats, f->rows->tools, c->tool, cancelled ?
 	    STATS_CANCELLED : err != NULL ? STATS_ERROR : c->is_error ?
 	    STATS_FAILED : STATS_OK,

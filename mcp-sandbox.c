@@ -46,6 +46,7 @@
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
+#include "place.h"
 #include "plugin.h"
 #include "sandbox.h"
 #include "session.h"
@@ -559,8 +560,9 @@ on_over(void *arg, const struct call *c, const struct error *err,
     bool cancelled)
 {
 	const struct server *s = arg;
+	struct place p = place_of(c);
 
-	audit_call(&s->log, c, err, cancelled);
+	audit_call(&s->log, c, &p, err, cancelled);
 }
 
 static int

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../audit.h"
+#include "../place.h"
 #include "fake-loop.h"
 #include "fake-tools.h"
 #include "suite.h"
@@ -781,10 +782,11 @@ static void
 on_over(void *arg, const struct call *c, const struct error *err,
     bool cancelled)
 {
+	const struct place nowhere = { NULL, NULL };
 	struct buf *out = arg;
 
 	buf_puts(out, out->len > 0 ? "\n" : "");
-	audit_line(out, c, NULL, NULL, err, cancelled, 5);
+	audit_line(out, c, &nowhere, err, cancelled, 5);
 }
 
 START_TEST(tells_of_every_call_that_is_over)

@@ -179,6 +179,8 @@ cluster_take(struct kubeconfig *kc, const struct reader *r, unsigned cluster,
 	    err) == -1 ||
 	    tree_str(t, cluster, "tls-server-name", &node, err) == -1)
 		return -1;
+	if (kc->ca != NULL)
+		kc->left_out = pem_check(kc->ca, strlen(kc->ca), PEM_CA, err);
 	/* As client-go: who gives a CA wants it to be asked. */
 	if (kc->insecure && kc->ca != NULL)
 		return tree_error(t, cluster, err, "insecure-skip-tls-verify "

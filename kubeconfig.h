@@ -50,6 +50,7 @@ struct kubeconfig {
 	char *context;
 	char *namespace;	/* the context's, or "default" */
 	char *readable;		/* a file of ours that others may read */
+	int left_out;		/* authorities of ca that can't be used */
 	bool insecure;
 };
 

@@ -366,6 +366,10 @@ credentials_open(struct server *s, struct error *err)
 	if (s->kc.readable != NULL)
 		log_line(&s->log, LOG_WARN, "%s can be read by others: chmod "
 		    "600 it", s->kc.readable);
+	if (s->kc.left_out > 0)
+		log_line(&s->log, LOG_WARN, "%s: of its certificate "
+		    "authorities %d can't be read, or used", s->kc.source,
+		    s->kc.left_out);
 	if (s->kc.insecure)
 		log_line(&s->log, LOG_WARN, "%s: insecure-skip-tls-verify: "
 		    "anybody in between can be the cluster", s->kc.source);

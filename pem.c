@@ -125,34 +125,46 @@ cert_check(const struct block *b, const char **curve, struct error *err)
 	return r;
 }
 
-/* A bundle is fine as long as one of its roots is; a chain needs its first. */
+/*
+ * A bundle is fine as long as one of its roots is; a chain needs its first,
+ * and all of it whole. Returns how many roots are no good; the first says why
+ * when all are.
+ */
 static int
 certs_check(const char *text, bool any, struct error *err)
 {
-	const char *at = text, *curve = NULL, *bad = NULL;
+	const char *at = text, *curve;
+	struct error why = { .code = ERR_NONE };
 	struct block b;
-	bool good = false;
-	int r;
+	int r, good = 0, bad = 0;
 
 	while ((r = block_next(&at, &b, err)) == 1) {
 		/* kubectl takes a key and its certificate from one file. */
 		if (strstr(b.label, "CERTIFICATE") == NULL)
 			continue;
-		if (cert_check(&b, &curve, err) == -1)
+		curve = NULL;
+		r = cert_check(&b, &curve, err);
+		if (r == -1 && !any)
 			return -1;
-		if (curve == NULL)
-			good = true;
-		else if (bad == NULL)
-			bad = curve;
-		if (!any && !good)
+		if (r == 0 && curve == NULL) {
+			good++;
+			continue;
+		}
+		if (r == 0)
+			unsupported(err, curve);
+		if (bad++ == 0)
+			why = *err;
+		if (!any && good == 0)
 			break;
 	}
 	if (r == -1)
 		return -1;
-	if (good)
-		return 0;
-	if (bad != NULL)
-		return unsupported(err, bad);
+	if (good > 0)
+		return any ? bad : 0;
+	if (bad > 0) {
+		*err = why;
+		return -1;
+	}
 	return error_set(err, ERR_CONFIG, "no PEM certificate in it");
 }
 

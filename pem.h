@@ -20,7 +20,8 @@ enum pem_kind {
 };
 
 /* text is NUL-terminated after len bytes. Errors are ERR_CONFIG, and quote
- * only a frame's label. */
+ * only a frame's label. Of PEM_CA what can't be used is left out as long as
+ * there is one that can: returns how many were. */
 int pem_check(const char *text, size_t len, enum pem_kind kind,
     struct error *err);
 

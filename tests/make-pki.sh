@@ -55,6 +55,7 @@ rsa good-rsa; sign ca good-rsa $here
 ec elsewhere; sign ca elsewhere subjectAltName=IP:127.0.0.9,DNS:other.test
 ec old; sign ca old $here 20200101000000Z 20200201000000Z
 ec young; sign ca young $here 20900101000000Z 20900201000000Z
+ec wild; sign ca wild "subjectAltName=DNS:*.api.test,DNS:*"
 me=extendedKeyUsage=clientAuth
 ec me; sign ca me $me
 rsa me-rsa; sign ca me-rsa $me

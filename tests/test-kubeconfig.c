@@ -54,6 +54,11 @@ static const struct {
 	{ "/k/cut", "-----BEGIN CERTIFICATE-----\n" DER64 },
 	{ "/k/damaged", "-----BEGIN CERTIFICATE-----\nMIIB!\n"
 	    "-----END CERTIFICATE-----\n" },
+	{ "/k/bundle", "-----BEGIN CERTIFICATE-----\nMIIB!\n"
+	    "-----END CERTIFICATE-----\n" CERT
+	    "-----BEGIN CERTIFICATE-----\n"
+	    "MIIBIjANBgkqhkiG9w0BAQEFADAFBgMrZXAAAAAA\n"
+	    "-----END CERTIFICATE-----\n" CERT },
 	{ "/k/edcert", "-----BEGIN CERTIFICATE-----\n"
 	    "MIIBIjANBgkqhkiG9w0BAQEFADAFBgMrZXAAAAAA\n"
 	    "-----END CERTIFICATE-----\n" },
@@ -427,6 +432,20 @@ START_TEST(data_beats_a_file_that_is_not_there)
 
 	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
 	ck_assert_str_eq(kc.ca, CERT);
+	kubeconfig_free(&kc);
+	free(text);
+}
+END_TEST
+
+START_TEST(what_cannot_be_used_of_a_bundle_is_counted)
+{
+	char *text = around("server: 'https://h', certificate-authority: "
+	    "bundle", "token: t");
+	struct kubeconfig kc;
+	struct error err = { 0 };
+
+	ck_assert_msg(parse(&kc, text, NULL, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(kc.left_out, 2);
 	kubeconfig_free(&kc);
 	free(text);
 }
@@ -997,6 +1016,7 @@ main(void)
 	tcase_add_test(text, takes_the_context_asked_for);
 	tcase_add_test(text, reads_json_too);
 	tcase_add_test(text, data_beats_a_file_that_is_not_there);
+	tcase_add_test(text, what_cannot_be_used_of_a_bundle_is_counted);
 	tcase_add_test(text, an_absolute_path_stays_as_it_is);
 	tcase_add_loop_test(text, takes_a_server_apart_or_refuses_it, 0,
 	    COUNT(servers));

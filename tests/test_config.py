@@ -353,10 +353,18 @@ def test_a_bundle_of_many_authorities_is_searched(standin, config, start):
     standin.listen("wrong-ca")
     with open(f"{standin.dir}/pki/other-ca.crt", "rb") as f:
         other = f.read()
-    bundle = b"a comment\n" + other * 20 + own + other
-    works(start(kubeconfig=config(lambda d, c, u: c.update(
-        {"certificate-authority-data":
-         base64.b64encode(bundle).decode()}))))
+    bad = (b"-----BEGIN CERTIFICATE-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A\n"
+           b"-----END CERTIFICATE-----\n")
+    for bundle in (b"a comment\n" + other * 20 + own + other,
+                   other + bad + own):
+        works(start(kubeconfig=config(lambda d, c, u: c.update(
+            {"certificate-authority-data":
+             base64.b64encode(bundle).decode()}))))
+    path = config(lambda d, c, u: c.update({
+        "certificate-authority-data":
+        base64.b64encode(bad.replace(b"MIIB", b"????") + own).decode()}))
+    assert b"authorities 1 can't be read" in once(KUBECONFIG=path).stderr
+    works(start(kubeconfig=path))
 
 
 def test_the_name_that_tls_asks_for_is_a_setting(standin, start):

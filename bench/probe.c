@@ -303,6 +303,8 @@ session(const struct script *s, size_t window, useconds_t rest_ms,
 		die(copy);
 	if (pipe2(in, O_CLOEXEC) == -1 || pipe2(out, O_CLOEXEC) == -1)
 		die("pipe");
+	/* Else each 64 KB are a change of processes, on a busy machine late. */
+	(void)fcntl(in[1], F_SETPIPE_SZ, 1 << 20);
 	(void)fcntl(out[0], F_SETPIPE_SZ, 1 << 20);
 	r.to = in[1];
 	r.from = out[0];

@@ -101,6 +101,32 @@ root_git()
 	done
 }
 
+# root_python DIR: the tests' own Python with what the legacy runtime's fixture
+# loads, and that fixture.
+root_python()
+{
+	local py lib site f
+
+	py=$("$H/../venv.sh")
+	lib=$("$py" -c 'import os; print(os.path.dirname(os.__file__))')
+	site=$("$py" -c 'import aiohttp; print(aiohttp.__path__[0])')
+	mkdir -p "$1/usr/lib/${lib##*/}" "$1/usr/bin" "$1/site" "$1/lib64"
+	cp -L "$py" "$1/usr/bin/python3"
+	tar -C "$lib" --exclude='*-packages' --exclude=test --exclude=idlelib \
+	    --exclude=__pycache__ --exclude='config-*' --exclude=tkinter \
+	    --exclude='_tkinter*' -c . | tar -C "$1/usr/lib/${lib##*/}" -x
+	for f in aiohappyeyeballs aiohttp aiosignal attr frozenlist idna \
+	    multidict propcache typing_extensions.py yarl; do
+		cp -r "${site%/*}/$f" "$1/site/"
+	done
+	cp "$H/../runtime/legacy.py" "$1/site/"
+	for f in $(find "$1" -name '*.so' -exec ldd {} + | cat - \
+	    <(ldd "$1/usr/bin/python3") | grep -oE '\s/[^ ]+' | sort -u); do
+		mkdir -p "$1/${f%/*}"
+		cp -L "$f" "$1/$f"
+	done
+}
+
 images_build()
 {
 	local w
@@ -121,6 +147,15 @@ images_build()
 	root_git "$w/git"
 	"$H/mkimage.sh" localhost/git:1 "$w/git" \
 	    '{"Env":["PATH=/bin:/usr/bin"],"Cmd":["sh"]}' "$C/img/git.tar"
+
+	cp -a "$w/busybox" "$w/python"
+	root_python "$w/python"
+	"$H/mkimage.sh" localhost/legacy:1 "$w/python" \
+	    '{"Env":["PATH=/bin","PYTHONHOME=/usr","PYTHONPATH=/site",
+	      "PYTHONDONTWRITEBYTECODE=1","SANDBOX_BASE_DIR=/workspace"],
+	      "User":"1000:1000","WorkingDir":"/workspace",
+	      "Entrypoint":["/usr/bin/python3","-S","/site/legacy.py"]}' \
+	    "$C/img/legacy.tar"
 
 	(cd "$H/sandboxd" && CGO_ENABLED=0 go build -trimpath \
 	    -ldflags '-s -w' -o "$w/busybox/bin/sandboxd" .)

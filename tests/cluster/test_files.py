@@ -12,6 +12,7 @@ import uuid
 import pytest
 
 import kube
+from support import eventually
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
@@ -21,7 +22,9 @@ NS = "sandboxes"
 # The way in, and the pool whose pods it meets.
 WAYS = [("tunnel", "warm", {}), ("exec", "warm", {}), ("exec", "plain", {}),
         ("sandboxd-in-cluster", "warm", {
-            "K8S_SANDBOX_CONNECTION__MODE": "in-cluster-pod-ip"})]
+            "K8S_SANDBOX_CONNECTION__MODE": "in-cluster-pod-ip"}),
+        ("tunnel", "legacy", {}), ("in-cluster", "legacy", {
+            "K8S_SANDBOX_CONNECTION__USE_POD_IP": "true"})]
 NAMES = ["plain", "with blank", "%20 100%", "-rf", "new\nline\n", "日本語",
          "it's \"$(id)\" `x` \\ *", "a/b/-c", "..x", "x" * 200]
 ALL = bytes(range(256))
@@ -119,6 +122,31 @@ def test_files_are_moved_looked_at_and_deleted(call):
     assert call("download_file", path="x/y/b")["content"] == "one\ntwo\n"
     call("delete_file", path="x", recursive=True)
     assert call("file_exists", path="x") == {"exists": False}
+
+
+def test_another_pod_of_the_same_name_is_not_taken_for_the_old_one():
+    """What is known of the claim spares a request, not the look."""
+    api = kube.Client()
+    with running("exec") as tool:
+        claim = tool("create_sandbox", warmpool="plain")["sandbox_claim_name"]
+
+        def run(command):
+            return tool("execute_command", sandbox_claim_name=claim,
+                        command=command)["stdout"]
+        assert run("echo x >/tmp/f; echo 1") == "1\n"
+        assert run("cat /tmp/f") == "x\n"
+        name = api.get("sandboxclaims", NS, claim)["status"]["sandbox"]["name"]
+        old = api.get("pods", NS, name)["metadata"]["uid"]
+        api.delete("pods", NS, name)
+
+        def again():
+            pod = api.get("pods", NS, name) or {"metadata": {"uid": old}}
+            return pod["metadata"]["uid"] != old and \
+                pod["status"].get("phase") == "Running" and \
+                tool("get_sandbox_status", sandbox_claim_name=claim)["ready"]
+        eventually("another pod", again)
+        assert run("ls /tmp; echo 2") == "2\n"
+        assert run("echo 3") == "3\n"
 
 
 def test_the_controller_heeds_what_is_asked_for():

@@ -7,6 +7,7 @@ import copy
 import http.server
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -429,3 +430,13 @@ def test_a_proxy_of_the_kubeconfig_carries_requests_and_streams(
         proxy.shutdown()
     assert {path for path, _ in proxy.seen} == {f"127.0.0.1:{standin.port}"}
     assert len(proxy.seen) >= 2
+
+
+def test_the_manual_has_every_option_and_no_other():
+    """The completion is made from the table of settings."""
+    out = once("completion", "bash").stdout.decode()
+    known = set(re.findall(r" --([a-z-]+)", out))
+    with open(os.path.join(ROOT, "man/mcp-sandbox.1"),
+              encoding="utf-8") as f:
+        told = set(re.findall(r"\bFl -([a-z][a-z-]*)", f.read()))
+    assert (known - told, told - known) == (set(), set())

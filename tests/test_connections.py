@@ -10,7 +10,7 @@ from os.path import dirname, join
 
 import pytest
 
-from blackbox import NS, Box, failure
+from blackbox import NS, Box, failure, success
 from standin.client import Failure, wait_for
 
 sys.path.insert(0, join(dirname(__file__), "runtime"))
@@ -272,6 +272,15 @@ def test_a_router_is_told_where_to_and_how_long(way):
     assert "X-Sandbox-Pod-IP" not in headers
     assert "Authorization" not in headers
     assert "Accept-Encoding" not in headers
+
+
+def test_sandboxd_behind_a_router_has_files_but_no_commands(way):
+    """gRPC passes no router (agent-sandbox 3.7); that is said."""
+    box = way.box("direct", router("go"), "sandboxd")
+    success(box.tool("upload_file", path="f", content="x"))
+    assert success(box.tool("download_file", path="f"))["content"] == "x"
+    said = failure(box.result("true"))
+    assert "gRPC" in said and "tunnel" in said
 
 
 def test_the_pod_address_is_told_only_when_asked_for(way, standin):

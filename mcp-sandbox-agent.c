@@ -60,6 +60,7 @@ usage(FILE *out)
 	    " [--shell program]\n"
 	    "           [--spool directory] [--idle-timeout duration]\n"
 	    "       mcp-sandbox-agent install file\n"
+	    "       mcp-sandbox-agent job run|keep|collect|read ...\n"
 	    "       mcp-sandbox-agent -V\n", out);
 }
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS by ourselves, and callers known by their certificate."""
 
+import contextlib
+import os
 import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 
 import pytest
@@ -13,7 +16,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from blackbox import NS, not_sanitized
-from program import BINARY, clean_environment
+from program import BINARY, ROOT, clean_environment
 from standin.client import wait_for
 from standin.pki import Pki, new_key, subject
 from test_http import PING, needs_systemd, serve  # noqa: F401 (a fixture)
@@ -174,7 +177,8 @@ def test_broken_handshakes_end(serve, pki, at):  # noqa: F811
     data[at] ^= 0x55
     raw = Connection(server.address)
     raw.send(bytes(data))
-    raw.socket.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(OSError):      # it is over already
+        raw.socket.shutdown(socket.SHUT_WR)
     raw.ended()
     assert server.ask(post(PING)).status == 200
     assert "signal" not in server.log
@@ -280,6 +284,33 @@ def test_with_certificates_any_address_will_do(pki, standin):
                     tls=context(pki, "alice"))
     assert server.ask(post(PING)).status == 200
     assert server.close() == 0
+
+
+def test_the_real_client(serve, pki, standin):  # noqa: F811
+    standin.pool("py-pool")
+    server = serve(*files(pki))
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "tests/clients/sdk.py"), "http",
+         f"https://localhost:{server.port}/mcp"],
+        env=clean_environment(SSL_CERT_FILE=pki.path("ca.crt")),
+        capture_output=True, text=True, timeout=60)
+    assert done.stdout == "hi\n", done.stderr
+
+
+def test_one_too_many_is_not_told_in_plain(serve, pki):  # noqa: F811
+    server = serve(*files(pki), "--max-connections=1", tls=context(pki))
+    kept = wait_for(lambda: take(server), "a free place")
+    assert Connection(server.address).ended()
+    assert kept.ask(post(PING)).status == 200
+
+
+def take(server):
+    try:
+        connection = server.connect()
+        connection.ask(post(PING))
+    except (ssl.SSLError, OSError):
+        return None
+    return connection
 
 
 # --- files -------------------------------------------------------------------

@@ -493,6 +493,30 @@ def test_what_was_known_of_a_claim_is_doubted_when_exec_fails(standin, start):
         assert f"'{box.claim}' is not found" in said
 
 
+@pytest.mark.parametrize("runtime", ["none", "sandboxd"])
+def test_a_claim_that_has_no_sandbox_yet_says_so(
+        standin, start, runtime):
+    """agent-sandbox 7.1, 19 and 27: at once, with its state."""
+    standin.pool(runtime=runtime)
+    box = Box(standin, start())
+    path = "/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/default/" \
+        "sandboxclaims"
+    labels = standin.claim(box.claim)["metadata"]["labels"]
+    standin.config(controller=False)
+    standin.call("POST", path, {
+        "apiVersion": "extensions.agents.x-k8s.io/v1beta1",
+        "kind": "SandboxClaim", "metadata": {"name": "new", "labels": labels},
+        "spec": {"warmPoolRef": {"name": "py-pool"}}})
+    new = Box(standin, box.program, "new")
+    for said in (failure(new.tool("file_exists", path="f")),
+                 failure(new.result("true"))):
+        assert "not ready" in said.lower()
+    listed_ = success(box.program.tool("list_sandboxes", {
+        "namespace": "default"}))["sandboxes"]
+    assert {x["sandbox_claim_name"]: x["ready"] for x in listed_} == \
+        {"new": False, box.claim: True}
+
+
 def test_what_we_change_ourselves_is_not_taken_as_known(standin, start):
     standin.pool(runtime="none")
     box = Box(standin, start())

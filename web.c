@@ -411,6 +411,13 @@ explain(const struct web_op *op, struct error *err)
 	f.name = tls != NULL && tls->name != NULL ? tls->name : op->set.host;
 	curl_easy_getinfo(op->set.easy, CURLINFO_OS_ERRNO, &f.os);
 	curl_easy_getinfo(op->set.easy, CURLINFO_HTTP_CONNECTCODE, &f.proxy);
+	/* Before it has answered, TLS is the proxy's. */
+	if (op->set.proxy_tls && f.proxy == 0) {
+		f.where = "the proxy";
+		f.name = "the proxy's host";
+		f.ca = op->set.proxy_ca;
+		f.key = NULL;
+	}
 	if (f.proxy >= 200 && f.proxy <= 299)
 		f.proxy = 0;
 	webfail_explain(&f, err);

@@ -247,8 +247,10 @@ set_connection(struct webset *s, const struct web_req *req)
 		code = CURLE_OUT_OF_MEMORY;
 	if (code == CURLE_OK && s->secure)
 		code = set_tls(s, req->tls);
-	if (code == CURLE_OK && req->proxy != NULL &&
-	    strncmp(req->proxy, "https:", 6) == 0)
+	s->proxy_tls = req->proxy != NULL &&
+	    strncmp(req->proxy, "https:", 6) == 0;
+	s->proxy_ca = req->proxy_ca != NULL;
+	if (code == CURLE_OK && s->proxy_tls)
 		code = set_proxy_tls(s, req);
 	return code;
 }

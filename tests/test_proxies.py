@@ -145,5 +145,6 @@ def test_an_https_proxy_has_authorities_of_its_own(
     program = start(kubeconfig=standin.make_kubeconfig(
         "proxied", cluster={"proxy-url": url}),
         env={"SSL_CERT_FILE": standin.ready["ca"]})
-    failure(program.tool("list_sandboxes", {"namespace": NS}, 40))
+    assert "certificate of the proxy is signed by an unknown" in failure(
+        program.tool("list_sandboxes", {"namespace": NS}, 40))
     assert len(server.seen) == seen

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,33 @@ plain(unsigned char c)
 	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
+static uint64_t
+any(uint64_t bytes, uint64_t byte)
+{
+	const uint64_t ones = 0x0101010101010101;
+
+	bytes ^= ones * byte;
+	return (bytes - ones) & ~bytes;
+}
+
+/* Where the next byte is that may not be plain: eight at a time first. */
+static const unsigned char *
+skip_plain(const unsigned char *p, const unsigned char *end)
+{
+	const uint64_t high = 0x8080808080808080;
+	uint64_t v;
+
+	for (; end - p >= 8; p += 8) {
+		memcpy(&v, p, 8);
+		if (((v | (v - 0x2020202020202020) | any(v, '"') |
+		    any(v, '\\') | any(v, 0x7f)) & high) != 0)
+			break;
+	}
+	while (p < end && plain(*p))
+		p++;
+	return p;
+}
+
 static void
 quote(struct jsonw *w, const char *s, size_t len)
 {
@@ -59,8 +87,8 @@ quote(struct jsonw *w, const char *s, size_t len)
 
 	buf_put(w->out, "\"", 1);
 	while (p < end) {
-		for (run = p; p < end && plain(*p); p++)
-			continue;
+		run = p;
+		p = skip_plain(p, end);
 		if (p > run)
 			buf_put(w->out, run, (size_t)(p - run));
 		if (p == end)

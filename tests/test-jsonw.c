@@ -117,6 +117,33 @@ START_TEST(is_read_back_whole)
 }
 END_TEST
 
+/* _i: a byte; alone it is written in single steps. */
+START_TEST(finds_what_to_escape_wherever_it_is)
+{
+	char text[20], one = (char)_i;
+	struct buf alone, among;
+	struct jsonw a, b;
+
+	for (size_t at = 0; at < sizeof(text); at++) {
+		buf_init(&alone, 100);
+		buf_init(&among, 100);
+		memset(text, 'a', sizeof(text));
+		text[at] = one;
+		jsonw_init(&a, &alone);
+		jsonw_bytes(&a, NULL, &one, 1);
+		jsonw_init(&b, &among);
+		jsonw_bytes(&b, NULL, text, sizeof(text));
+		ck_assert_uint_eq(among.len, alone.len + sizeof(text) - 1);
+		ck_assert_mem_eq(among.data + 1 + at, alone.data + 1,
+		    alone.len - 2);
+		ck_assert_uint_eq(strspn(among.data + 1, "a"), one == 'a' ?
+		    sizeof(text) : at);
+		buf_free(&alone);
+		buf_free(&among);
+	}
+}
+END_TEST
+
 START_TEST(tells_what_fits)
 {
 	static const char text[] = "a\"\1\xc3\xa4\xff\xe2\x80\xa8\xc2\x80z";
@@ -200,6 +227,7 @@ main(void)
 	tcase_add_loop_test(t, writes_the_shortest_double_that_reads_back, 0,
 	    COUNT(doubles));
 	tcase_add_test(t, is_read_back_whole);
+	tcase_add_loop_test(t, finds_what_to_escape_wherever_it_is, 0, 256);
 	tcase_add_test(t, tells_what_fits);
 	tcase_add_test(t, leaves_failing_to_the_buffer);
 	suite_add_tcase(s, t);

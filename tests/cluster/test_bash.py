@@ -219,8 +219,8 @@ def test_tokens_from_a_key(api, tmp_path):
 # ---- races and ends
 
 def test_servers_racing_for_a_session_share_its_pod(api):
-    """50 sessions, two servers each."""
-    count = int(os.environ.get("RACES", "50"))
+    """30 sessions, two servers each; 170 more on the stand-in."""
+    count = int(os.environ.get("RACES", "30"))
 
     def race(name):
         with Server("--session-id", name) as a, \

@@ -321,7 +321,7 @@ send_it(struct watch *w, const char *path, long seconds, struct error *err)
 
 /* With the credentials that there are now. */
 static void
-go(void *arg)
+resume(void *arg)
 {
 	struct watch *w = arg;
 	long seconds = SERVER_S + k8s_pause(1, "") % SPREAD_S;
@@ -357,9 +357,9 @@ try(void *arg)
 	struct watch *w = arg;
 
 	w->timer = NULL;
-	w->wait = k8s_await(w->k, LIMIT_PLUGIN_MS, go, w);
+	w->wait = k8s_await(w->k, LIMIT_PLUGIN_MS, resume, w);
 	if (w->wait == NULL)
-		go(w);
+		resume(w);
 }
 
 struct watch *

@@ -10,7 +10,7 @@ from measure import Failed, Row, hello, kb, tool
 
 TITLE = "Files"
 IN = 16 << 20
-OUT = 512 << 10
+OUT = 384 << 10
 SOME = 64 << 20
 WHOLE = 1 << 30
 NAMES = {SOME: "64 MB", WHOLE: "1 GB"}
@@ -58,7 +58,7 @@ def upload(size, handle):
 def download(size, handle):
     return [tool(i, "download_file", path="big", binary=True,
                  offset=i * OUT, length=OUT, **handle)
-            for i in range(size // OUT)]
+            for i in range(-(-size // OUT))]
 
 
 def moved(bench, place, way, handle, sizes, what, calls, bare):

@@ -54,7 +54,7 @@ struct file_call {
 #define OWN	"@bash"
 #define FILE_ARGS							\
 	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help =	\
-	    "Or \"" OWN "\": the pod of bash." },				\
+	    "Or \"" OWN "\": bash's pod." },				\
 	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL }
 #define PATH_ARG(text)							\
 	{ "path", ARG_STRING, ARG_REQUIRED, 0, 0, .help = text }

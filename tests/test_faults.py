@@ -352,7 +352,7 @@ def test_a_stream_without_a_status_is_no_success(exec_box, standin, rule):
 
 
 def test_what_came_before_the_break_is_kept(exec_box, standin):
-    standin.fault("ws-drop", after=2, **EXEC)
+    standin.fault("ws-drop", after=3, **EXEC)
     lost(exec_box.result("echo one; sleep 0.3; echo two"), "one\n")
     assert exec_box.run("echo x")["stdout"] == "x\n"
 

@@ -23,7 +23,8 @@ call tools tools-sandbox handle link run fileop fileop-back
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
 	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist
 	serve api api-files
-guard tls meet sse httpd auth stats mcp audit result intake front front-http listener
+guard tls meet sse httpd auth stats mcp mcp-own mcp-self mcp-call
+	mcp-field audit result intake front front-http listener
 sandbox hosting mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {

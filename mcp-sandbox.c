@@ -28,7 +28,6 @@
 #include "config.h"
 #include "doctor.h"
 #include "dotenv.h"
-#include "dryrun.h"
 #include "env.h"
 #include "error.h"
 #include "execcred.h"
@@ -46,14 +45,13 @@
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
+#include "offer.h"
 #include "place.h"
 #include "plugin.h"
 #include "sandbox.h"
 #include "session.h"
 #include "stash.h"
 #include "tools.h"
-#include "tools-bash.h"
-#include "tools-job.h"
 #include "tools-sandbox.h"
 #include "web.h"
 
@@ -65,49 +63,6 @@ enum {
 enum { SETTLED_MS = 100 };	/* the first answer is out by then */
 
 extern char **environ;
-
-static const struct tool *const all_tools[] = {
-	&tool_cancel_job, &tool_fetch_job, &tool_list_jobs, &tool_run_job,
-	&tool_submit_job, &tool_bash, &tool_bash_output,
-	&tool_create_sandbox, &tool_delete_sandbox,
-	&tool_execute_command, &tool_upload_file, &tool_download_file,
-	&tool_list_files, &tool_file_exists, &tool_get_sandbox_status,
-	&tool_list_sandboxes, &tool_stat_file, &tool_delete_file,
-	&tool_move_file, &tool_extend_sandbox, &tool_suspend_sandbox,
-	&tool_resume_sandbox, &tool_list_warm_pools,
-};
-
-enum { NTOOLS = sizeof(all_tools) / sizeof(all_tools[0]) };
-
-/* What a model is told once, a paragraph a family that is offered. */
-static const struct {
-	const char *name;
-	unsigned family;
-	const char *text;
-} families[] = {
-	{ "agent-sandbox", FAMILY_SANDBOX,
-	"Sandboxes are pods on a Kubernetes cluster, each made for you alone. "
-	"create_sandbox takes one from a warm pool (list_warm_pools) and "
-	"returns its handle (sandbox_claim_name); pass handle and namespace to "
-	"the other tools. execute_command runs a shell command in it and "
-	"returns exit code and output; the beginning and the end of long "
-	"output are kept. upload_file and download_file move any bytes, large "
-	"files in pieces (offset, length). Paths without a leading slash begin "
-	"where commands do. A sandbox ends by itself at its shutdown_time (300 "
-	"s after its creation unless set; extend_sandbox sets it anew); "
-	"delete_sandbox ends it at once: do that when the work is done." },
-	{ "bash", FAMILY_BASH,
-	"bash runs commands in one shell in a pod of your own, which is made at "
-	"the first command and ends with this connection or when it has been "
-	"idle for long. Working directory, variables and files stay from one "
-	"command to the next." },
-	{ "jobs", FAMILY_JOBS,
-	"run_job runs one command in a fresh pod and returns its output and the "
-	"files it made; submit_job does so in the background and returns a "
-	"job_token, good for fetch_job and cancel_job, from any connection." },
-};
-
-enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
 struct server;
 
@@ -129,11 +84,8 @@ struct server {
 	struct kubeconfig kc;
 	struct plugin *plugin;
 	struct env env;
-	const struct tool *tools[NTOOLS + 1];
-	struct tool dry[NTOOLS];
+	struct offer offer;
 	const struct command *command;	/* NULL: serve MCP */
-	unsigned families;		/* FAMILY_*, of the tools */
-	char instructions[2048];
 	unsigned char key[32];
 	struct hosting host;
 	struct peer peer;
@@ -152,8 +104,8 @@ help(void)
 	    "Serve MCP on standard input and output; check: can it work here?\n"
 	    "\n");
 	config_help(&b);
-	buf_puts(&b, "\nmcp-sandbox(1) has the rest, with defaults that are mostly "
-	    "right.\n");
+	buf_puts(&b, "\nmcp-sandbox(1) has the rest, with defaults that are "
+	    "mostly right.\n");
 	fputs(b.data, stdout);
 	buf_free(&b);
 }
@@ -243,65 +195,6 @@ dotenv_open(struct server *s, struct error *err)
 		log_line(&s->log, LOG_WARN, ".env: line %u is no setting and "
 		    "was left out", bad);
 	return 0;
-}
-
-/* Is it asked for by its name or its family, or, where nobody asks, is its
- * family the one whose settings are set? */
-static bool
-tool_wanted(const struct config *c, const struct tool *t, unsigned family)
-{
-	if ((c->deny != NULL && (config_allows(c->deny, t->name) ||
-	    config_allows(c->deny, t->family))) ||
-	    (c->read_only && (t->hints & HINT_READ_ONLY) == 0))
-		return false;
-	if (c->tools != NULL)
-		return config_allows(c->tools, t->name) ||
-		    config_allows(c->tools, t->family);
-	/* Without an image that may run there is nothing to offer. */
-	if (c->families == 0)
-		return family != FAMILY_JOBS;
-	return (c->families & family) != 0;
-}
-
-/* As it is, or as a dry run has it. */
-static const struct tool *
-tool_row(struct server *s, size_t i)
-{
-	if (!s->config.dry_run || all_tools[i]->hints & HINT_READ_ONLY)
-		return all_tools[i];
-	s->dry[i] = dryrun_tool(all_tools[i]);
-	return &s->dry[i];
-}
-
-static int
-tools_choose(struct server *s, struct error *err)
-{
-	char *at = s->instructions, *end = at + sizeof(s->instructions);
-	size_t n = 0;
-
-	for (size_t f = 0; f < NFAMILIES; f++) {
-		bool any = false;
-
-		for (size_t i = 0; i < NTOOLS; i++)
-			if (strcmp(all_tools[i]->family, families[f].name) ==
-			    0 && tool_wanted(&s->config, all_tools[i],
-			    families[f].family)) {
-				s->tools[n++] = tool_row(s, i);
-				any = true;
-			}
-		if (!any)
-			continue;
-		at += snprintf(at, (size_t)(end - at), "%s%s",
-		    at > s->instructions ? "\n\n" : "", families[f].text);
-		s->families |= families[f].family;
-	}
-	if (n > 0)
-		return 0;
-	return error_set(err, ERR_CONFIG, "--tools%s%s: no tool is left of "
-	    "'%.80s'; the families are agent-sandbox, bash and jobs",
-	    s->config.deny != NULL ? ", --deny-tools" : "",
-	    s->config.read_only ? ", --read-only" : "",
-	    s->config.tools != NULL ? s->config.tools : "all");
 }
 
 static int
@@ -396,9 +289,9 @@ cluster_open(struct server *s, struct error *err)
 	plugin_close(s->plugin);
 	s->plugin = NULL;
 	if ((e->links = links_open(e, err)) == NULL ||
-	    ((s->families & FAMILY_BASH || s->command != NULL) &&
+	    ((s->offer.families & FAMILY_BASH || s->command != NULL) &&
 	    (e->sessions = sessions_open(e, err)) == NULL) ||
-	    (s->families & FAMILY_JOBS && s->host.mode != HOSTING_SERVE &&
+	    (s->offer.families & FAMILY_JOBS && s->host.mode != HOSTING_SERVE &&
 	    jobcache_check(e, err) == -1))
 		return -1;
 	return session_open(s, err);
@@ -415,7 +308,8 @@ volume_checked(struct server *s, struct error *err)
 	int status = 0;
 	pid_t pid;
 
-	if ((s->families & FAMILY_JOBS) == 0 || s->config.job.cache_pvc == NULL)
+	if ((s->offer.families & FAMILY_JOBS) == 0 ||
+	    s->config.job.cache_pvc == NULL)
 		return 0;
 	if ((pid = fork()) == 0) {
 		watchdog(s);
@@ -574,8 +468,9 @@ serve(struct server *s, struct error *err)
 {
 	struct mcp_rows rows = {
 		.name = "mcp-sandbox", .title = "MCP sandbox",
-		.version = VERSION, .instructions = s->instructions,
-		.tools = s->tools, .methods = s->families & FAMILY_SANDBOX ?
+		.version = VERSION, .instructions = s->offer.instructions,
+		.tools = s->offer.tools,
+		.methods = s->offer.families & FAMILY_SANDBOX ?
 		    sandbox_methods : NULL,
 		.key = s->key,
 	};
@@ -623,7 +518,7 @@ doctor(struct server *s, struct error *err)
 	say(1, "ok    %-14s seccomp, no_new_privs%s%.0d", "confinement",
 	    s->confined.landlock_abi > 0 ? ", Landlock of version " :
 	    "; this kernel has no Landlock", s->confined.landlock_abi);
-	r = doctor_run(&s->env, &s->kc, s->families, 1);
+	r = doctor_run(&s->env, &s->kc, s->offer.families, 1);
 	server_close(s);
 	return r;
 }
@@ -631,7 +526,7 @@ doctor(struct server *s, struct error *err)
 static int
 alive(struct server *s, struct error *err)
 {
-	int r = alive_run(&s->env, s->families, 1, err);
+	int r = alive_run(&s->env, s->offer.families, 1, err);
 
 	server_close(s);
 	return r;
@@ -647,7 +542,7 @@ tools_print(const struct server *s, struct error *err)
 	buf_init(&b, LIMIT_REPLY);
 	jsonw_init(&w, &b);
 	jsonw_object(&w, NULL);
-	tools_list(&w, s->tools);
+	tools_list(&w, s->offer.tools);
 	jsonw_end(&w);
 	ok = buf_ok(&b);
 	if (ok)
@@ -746,8 +641,8 @@ main(int argc, char *argv[])
 		return fail(&s, EXIT_USAGE, &error);
 	config_warn(&s.log, environ);
 	config_warn(&s.log, s.dotenv);
-	if (tools_choose(&s, &error) == -1 ||
-	    (s.families & FAMILY_JOBS &&
+	if (offer_choose(&s.offer, &s.config, &error) == -1 ||
+	    (s.offer.families & FAMILY_JOBS &&
 	    job_settings_check(&s.config.job, &error) == -1))
 		return fail(&s, EXIT_CONFIG, &error);
 	if (s.command != NULL && s.command->print != NULL)

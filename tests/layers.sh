@@ -25,7 +25,7 @@ call tools tools-sandbox handle link run fileop fileop-back
 	serve api api-files
 guard tls meet sse httpd auth stats mcp mcp-own mcp-self mcp-call
 	mcp-field audit result intake front front-http listener
-sandbox hosting mcp-sandbox mcp-sandbox-agent'
+sandbox hosting offer mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {
 	echo "$layers"

@@ -46,9 +46,9 @@ static const struct {
 	"delete_sandbox ends it at once: do that when the work is done." },
 	{ "bash", FAMILY_BASH,
 	"bash runs commands in one shell in a pod of your own, which is made "
-	"at the first command and ends with this connection or when it has been "
-	"idle for long. Working directory, variables and files stay from one "
-	"command to the next." },
+	"at the first command and ends with this connection or when it has "
+	"been idle for long. Working directory, variables and files stay from "
+	"one command to the next." },
 	{ "jobs", FAMILY_JOBS,
 	"run_job runs one command in a fresh pod and returns its output and "
 	"the files it made; submit_job does so in the background and returns a "

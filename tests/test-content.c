@@ -9,6 +9,7 @@
 #include "../buf.h"
 #include "../content.h"
 #include "../stash.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -92,6 +93,7 @@ START_TEST(without_a_folder_it_says_which)
 
 	setenv("TMPDIR", "/nowhere", 1);
 	s = stash_open();
+	unsetenv("TMPDIR");	/* the tests after this may be in one process */
 	ck_assert_ptr_nonnull(strstr(stash_why(s)->text, "/nowhere"));
 	ck_assert_str_eq(stash_folder(s), "");
 	p = spilled_new(s);
@@ -189,8 +191,6 @@ main(void)
 {
 	Suite *s = suite_create("content");
 	TCase *t = tcase_create("content");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, what_is_put_is_read_again_from_anywhere);
@@ -199,9 +199,5 @@ main(void)
 	tcase_add_loop_test(t, a_content_is_what_its_text_means, 0,
 	    COUNT(contents));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

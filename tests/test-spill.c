@@ -8,6 +8,7 @@
 #include "../error.h"
 #include "../json.h"
 #include "../spill.h"
+#include "suite.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -214,8 +215,6 @@ main(void)
 {
 	Suite *s = suite_create("spill");
 	TCase *t = tcase_create("spill");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, long_values_leave_and_nothing_else, 0,
 	    COUNT(sorts));
@@ -225,9 +224,5 @@ main(void)
 	tcase_add_test(t, a_message_may_begin_again_after_a_bad_one);
 	tcase_add_test(t, what_is_left_stays_small);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite_run(s);
 }

@@ -21,17 +21,16 @@
 #include "error.h"
 #include "event.h"
 #include "front-http.h"
+#include "front-own.h"
 #include "guard.h"
 #include "http.h"
 #include "httpd.h"
 #include "intake.h"
-#include "json.h"
 #include "jsonw.h"
 #include "k8s.h"
 #include "log.h"
 #include "loop.h"
 #include "mcp.h"
-#include "meet.h"
 #include "mono.h"
 #include "place.h"
 #include "sse.h"
@@ -40,75 +39,8 @@
 #include "tls.h"
 
 enum {
-	PROBE_MS = 5000, REVIEW_MS = 10000,
+	REVIEW_MS = 10000,
 	SEEN_MS = 60000,	/* a reviewed token is believed */
-};
-
-#define TEXT "text/plain; charset=utf-8"
-#define JSON "application/json"
-#define NO_STORE "Cache-Control: no-store\r\n"
-#define EVENTS "Cache-Control: no-cache, no-transform\r\n" \
-	"X-Accel-Buffering: no\r\n"
-
-/* What the calls of one caller, in one of its sessions, work with. */
-struct as {
-	struct as *next;
-	struct front *h;
-	struct caller who;
-	struct env env;
-	struct config config;
-	char *namespaces;	/* owned */
-	struct mcp_caller caller;
-};
-
-struct route;
-
-struct front {
-	const struct front_http *f;
-	struct mcp *mcp;
-	struct httpd *d;
-	struct tls_conn *tls;
-	struct loop_fd *sig;
-	struct peer peer;
-	struct as *all;
-
-	/* The request under way. */
-	const struct route *route;
-	const struct http *http;
-	struct intake in;
-	struct buf letter;		/* a body for another's stream */
-	struct caller who;
-	char path[512];
-	char session[64];		/* the one to end */
-	int status;			/* refused with it; 0: it is not */
-	const char *extra, *why;
-	bool review;			/* the token is asked about first */
-	int accepts;
-	struct k8s_op *op;
-	bool ending;			/* f->end_session() is under way */
-	bool owed;			/* the answer is mcp's */
-	long ticket;
-
-	/* The transport of 2024-11-05. */
-	struct sse_box *box;		/* this is the stream, as long as it lives */
-	struct sse_courier *courier;	/* this is a post to another's */
-
-	/* The token that was asked about last. */
-	unsigned char seen[32];
-	struct caller seen_who;
-	long seen_ms;			/* until then, 0: none */
-
-	bool told;			/* of one refusal, on this connection */
-	long stop_ms;			/* calls are cancelled then, or -1 */
-	bool stopped;			/* they were */
-};
-
-struct route {
-	const char *path;
-	bool below;			/* and everything below it */
-	const char *methods;		/* as in Allow; NULL: any */
-	bool open;			/* for everybody */
-	void (*run)(struct front *h);
 };
 
 /* --- callers ---------------------------------------------------------------- */
@@ -197,8 +129,8 @@ as_new(struct front *h)
 }
 
 /* Calls keep what they work with, so it stays until the connection ends. */
-static struct as *
-as_find(struct front *h)
+struct as *
+front_as(struct front *h)
 {
 	struct as *as;
 
@@ -214,14 +146,14 @@ as_find(struct front *h)
 
 /* --- answers ---------------------------------------------------------------- */
 
-static void
-answer(struct front *h, int status, const char *type, const char *body)
+void
+front_answer(struct front *h, int status, const char *type, const char *body)
 {
 	httpd_answer(h->d, status, type, NO_STORE, body, strlen(body));
 }
 
-static void
-refuse(struct front *h, int status, const char *extra, const char *why)
+void
+front_refuse(struct front *h, int status, const char *extra, const char *why)
 {
 	h->status = status;
 	h->extra = extra;
@@ -240,8 +172,8 @@ tell_refusal(struct front *h)
 	    h->why);
 }
 
-static void
-answer_refusal(struct front *h)
+void
+front_answer_refusal(struct front *h)
 {
 	char text[256];
 	int n;
@@ -298,7 +230,7 @@ on_send(void *arg, long ticket, struct buf *json, bool last)
 		httpd_answer(h->d, mcp_status(h->mcp), JSON, NO_STORE,
 		    json->data, len);
 	} else if (h->stopped) {
-		answer(h, 503, TEXT, "the server is stopping\n");
+		front_answer(h, 503, TEXT, "the server is stopping\n");
 	} else {
 		httpd_answer(h->d, 202, NULL, NULL, NULL, 0);
 	}
@@ -328,10 +260,10 @@ run_mcp(struct front *h)
 		.name = field(cast.out, "Mcp-Name"),
 		.field = field, .arg = cast.out,
 	};
-	struct as *as = as_find(h);
+	struct as *as = front_as(h);
 
 	if (as == NULL) {
-		answer(h, 500, TEXT, "out of memory\n");
+		front_answer(h, 500, TEXT, "out of memory\n");
 		return;
 	}
 	mcp_caller(h->mcp, &as->caller);
@@ -344,308 +276,23 @@ run_mcp(struct front *h)
 	}
 }
 
-/* --- the transport of 2024-11-05 --------------------------------------------- */
-
-static enum sse_verdict
-on_post(void *arg, const char *caller, const char *body, size_t len)
-{
-	struct front *h = arg;
-
-	if (strcmp(caller, h->who.name) != 0)
-		return SSE_NOBODY;
-	if (h->stop_ms != -1 || httpd_waiting(h->d) >= LIMIT_REPLY)
-		return SSE_BUSY;
-	mcp_message(h->mcp, body, len, NULL, ++h->ticket, NULL);
-	return SSE_TAKEN;
-}
-
-static void
-open_stream(struct front *h)
-{
-	struct as *as = as_find(h);
-	char name[MEET_NAME_SIZE], first[640];
-	int n;
-
-	h->accepts = guard_accept(http_field(h->http, "Accept"));
-	if (!(h->accepts & ACCEPT_STREAM)) {
-		answer(h, 406, TEXT, "answers are text/event-stream\n");
-		return;
-	}
-	if (as != NULL)
-		h->box = sse_open(h->f->loop, h->f->meet, name, on_post, h);
-	if (h->box == NULL) {
-		answer(h, 503, TEXT, "no stream can be opened now\n");
-		return;
-	}
-	mcp_caller(h->mcp, &as->caller);
-	h->owed = true;
-	n = snprintf(first, sizeof(first), "event: endpoint\ndata: "
-	    "%s?sessionid=%s\n\n", h->path, name);
-	httpd_begin(h->d, "text/event-stream", EVENTS);
-	httpd_put(h->d, first, (size_t)n);
-}
-
-static void
-end_stream(struct front *h)
-{
-	sse_close(h->box);
-	h->box = NULL;
-	h->owed = false;
-}
-
-static void
-on_carried(void *arg, enum sse_verdict v)
-{
-	struct front *h = arg;
-
-	h->courier = NULL;
-	if (v == SSE_TAKEN)
-		answer(h, 202, TEXT, "Accepted\n");
-	else if (v == SSE_BUSY)
-		answer(h, 503, TEXT, "the stream can't take it now\n");
-	else
-		answer(h, 404, TEXT, "session not found\n");
-}
-
-static void
-run_stream(struct front *h)
-{
-	const char *query = strchr(h->http->target, '?');
-	char name[64];
-	long n;
-
-	if (strcmp(h->http->method, "GET") == 0) {
-		open_stream(h);
-		return;
-	}
-	n = http_query(query == NULL ? NULL : query + 1, "sessionid", name,
-	    sizeof(name));
-	if (n == -2) {
-		answer(h, 400, TEXT, "sessionid must be given: GET opens a "
-		    "stream that says it\n");
-		return;
-	}
-	if (n < 0 || !meet_is_name(name)) {
-		on_carried(h, SSE_NOBODY);
-		return;
-	}
-	h->courier = sse_carry(h->f->loop, h->f->meet, name, h->who.name,
-	    h->letter.len > 0 ? h->letter.data : "", h->letter.len,
-	    on_carried, h);
-	if (h->courier == NULL)
-		on_carried(h, SSE_BUSY);
-}
-
-/* --- probes ----------------------------------------------------------------- */
-
-static void
-run_healthz(struct front *h)
-{
-	answer(h, 200, TEXT, "ok\n");
-}
-
-static void
-run_live(struct front *h)
-{
-	answer(h, 200, JSON, "{\"status\":\"alive\"}\n");
-}
-
-static void
-answer_ready(struct front *h, const struct error *err)
-{
-	if (err == NULL) {
-		answer(h, 200, JSON, "{\"ready\":true}");
-		return;
-	}
-	log_line(h->f->log, LOG_WARN, "/readyz: %s", err->text);
-	answer(h, 503, JSON, "{\"ready\":false,\"reason\":"
-	    "\"kubernetes API unavailable\"}");
-}
-
-static void
-on_ready(void *arg, const struct event *ev)
-{
-	struct front *h = arg;
-
-	h->op = NULL;
-	answer_ready(h, ev->err);
-}
-
-static void
-answer_health(struct front *h, const struct error *err)
-{
-	time_t now = time(NULL);
-	char date[32];
-	struct tm tm;
-	struct jsonw w;
-	struct buf b;
-
-	(void)gmtime_r(&now, &tm);
-	(void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	buf_init(&b, 8192);
-	jsonw_init(&w, &b);
-	jsonw_object(&w, NULL);
-	jsonw_str(&w, "status", err == NULL ? "healthy" : "unhealthy");
-	if (err != NULL)
-		jsonw_str(&w, "error", err->text);
-	jsonw_str(&w, "time", date);
-	jsonw_end(&w);
-	buf_puts(&b, "\n");
-	answer(h, err == NULL ? 200 : 503, JSON, buf_ok(&b) ? b.data : "");
-	buf_free(&b);
-}
-
-static void
-on_health(void *arg, const struct event *ev)
-{
-	struct front *h = arg;
-
-	h->op = NULL;
-	answer_health(h, ev->err);
-}
-
-/* GET of a path; done is called with an error where that is not possible. */
-static void
-probe(struct front *h, const char *path, event_fn *done)
-{
-	struct error err;
-	struct event failed = { .type = EVENT_REPLY, .err = &err };
-
-	if (h->f->env != NULL)
-		h->op = k8s_send(h->f->env->k8s, "GET", path, NULL, PROBE_MS,
-		    done, h);
-	if (h->op != NULL)
-		return;
-	error_set(&err, ERR_SYSTEM, "the cluster can't be asked");
-	done(h, &failed);
-}
-
-static void
-run_readyz(struct front *h)
-{
-	char path[256];
-
-	(void)snprintf(path, sizeof(path), "/apis/extensions.agents.x-k8s.io/"
-	    "v1beta1/namespaces/%.63s/sandboxclaims?limit=1",
-	    h->f->env == NULL ? "" : h->f->env->config->probe_namespace);
-	probe(h, path, on_ready);
-}
-
-static void
-run_health(struct front *h)
-{
-	const char *namespace = h->f->health_namespace;
-	char path[128];
-
-	if (namespace == NULL && h->f->env != NULL)
-		namespace = h->f->env->namespace;
-	(void)snprintf(path, sizeof(path), "/api/v1/namespaces/%.63s",
-	    namespace == NULL ? "" : namespace);
-	probe(h, path, on_health);
-}
-
-static void
-run_metrics(struct front *h)
-{
-	struct buf b;
-
-	buf_init(&b, 256 << 10);
-	buf_puts(&b, "# HELP mcp_sandbox_info The version.\n"
-	    "# TYPE mcp_sandbox_info gauge\n");
-	buf_printf(&b, "mcp_sandbox_info{version=\"%s\"} 1\n",
-	    h->f->rows->version);
-	stats_print(h->f->stats, h->f->rows->tools, &b);
-	httpd_answer(h->d, 200, "text/plain; version=0.0.4; charset=utf-8",
-	    NO_STORE, b.data, buf_ok(&b) ? b.len : 0);
-	buf_free(&b);
-}
-
-static void
-run_metadata(struct front *h)
-{
-	const struct auth *a = h->f->auth;
-
-	if (a == NULL || a->metadata == NULL)
-		answer(h, 404, TEXT, "not found\n");
-	else
-		httpd_answer(h->d, 200, JSON, NULL, a->metadata,
-		    a->metadata_len);
-}
-
-/* --- sessions --------------------------------------------------------------- */
-
-static void
-on_ended(void *arg, const struct error *err)
-{
-	struct front *h = arg;
-
-	if (!h->ending)
-		return;
-	h->ending = false;
-	if (err == NULL) {
-		httpd_answer(h->d, 204, NULL, NULL, NULL, 0);
-		return;
-	}
-	log_line(h->f->log, LOG_WARN, "session %s: %s", h->session, err->text);
-	answer(h, 500, TEXT, "failed to end session\n");
-}
-
-static bool
-session_ok(const char *id)
-{
-	size_t len = strlen(id);
-
-	return len >= 1 && len <= 63 && id[0] != '-' && id[len - 1] != '-' &&
-	    strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
-}
-
-static void
-run_sessions(struct front *h)
-{
-	const char *id = strchr(h->path + 1, '/');
-	struct error err;
-	struct as *as;
-
-	id = id == NULL ? "" : id + 1;
-	if (h->f->end_session == NULL || h->f->env == NULL) {
-		answer(h, 404, TEXT, "not found\n");
-	} else if (*id == '\0' || strchr(id, '/') != NULL) {
-		answer(h, 400, TEXT, "missing session ID\n");
-	} else if (http_decode(id, strlen(id), h->session,
-	    sizeof(h->session)) < 0 || !session_ok(h->session)) {
-		answer(h, 400, TEXT, "invalid session ID format\n");
-	} else if (auth_session(&h->who, h->session) != 0) {
-		refuse(h, 403, NULL, "this session is not yours");
-		answer_refusal(h);
-	} else if ((as = as_find(h)) == NULL) {
-		answer(h, 500, TEXT, "failed to end session\n");
-	} else {
-		h->ending = true;
-		log_line(h->f->log, LOG_NOTE, "audit: caller=%s ends session "
-		    "%s", h->who.name, h->session);
-		if (h->f->end_session(&as->env, h->session, on_ended, h,
-		    &err) == -1)
-			on_ended(h, &err);
-	}
-}
-
 /* --- what is let in --------------------------------------------------------- */
 
 static const struct route routes[] = {
 	{ "/mcp", false, "POST", false, run_mcp },
 	{ "/", false, "POST", false, run_mcp },
-	{ "/healthz", false, "GET, HEAD", true, run_healthz },
-	{ "/readyz", false, "GET, HEAD", true, run_readyz },
-	{ "/live", false, NULL, true, run_live },
-	{ "/health", false, NULL, true, run_health },
-	{ "/metrics", false, NULL, true, run_metrics },
-	{ "/sessions", true, "DELETE", false, run_sessions },
+	{ "/healthz", false, "GET, HEAD", true, front_healthz },
+	{ "/readyz", false, "GET, HEAD", true, front_readyz },
+	{ "/live", false, NULL, true, front_live },
+	{ "/health", false, NULL, true, front_health },
+	{ "/metrics", false, NULL, true, front_metrics },
+	{ "/sessions", true, "DELETE", false, front_sessions },
 	{ "/.well-known/oauth-protected-resource", true, "GET, HEAD", true,
-	    run_metadata },
+	    front_metadata },
 };
 
 static const struct route stream = { "", true, "GET, POST", false,
-	run_stream };
+	front_stream };
 
 /* The path of "/path?query" or of "http://host/path?query". */
 static void
@@ -720,14 +367,14 @@ find_route(struct front *h)
 	if (is_stream(h))
 		h->route = &stream;
 	if (h->route == NULL) {
-		refuse(h, 404, NULL, "not found");
+		front_refuse(h, 404, NULL, "not found");
 		return;
 	}
 	if (method_ok(h->route->methods, h->http->method))
 		return;
 	for (size_t i = 0; i < sizeof(allow) / sizeof(*allow); i++)
 		if (strcmp(h->route->methods, allow[i][0]) == 0)
-			refuse(h, 405, allow[i][1], "method not allowed");
+			front_refuse(h, 405, allow[i][1], "method not allowed");
 }
 
 static void
@@ -738,11 +385,11 @@ check_browser(struct front *h)
 	bool here = h->peer.kind == PEER_LOOPBACK;
 
 	if (!guard_host(host, f->hosts, here))
-		refuse(h, 403, NULL, "this host name is not served");
+		front_refuse(h, 403, NULL, "this host name is not served");
 	else if (http_count(h->http, "Origin") > 1 ||
 	    !guard_origin(http_field(h->http, "Origin"), host, f->origins,
 	    f->hosts, here))
-		refuse(h, 403, NULL, "this origin is not served");
+		front_refuse(h, 403, NULL, "this origin is not served");
 }
 
 static void
@@ -753,7 +400,7 @@ check_session(struct front *h)
 
 	h->who.sent = id != NULL && *id != '\0';
 	if (status != 0)
-		refuse(h, status, NULL, "this session is not yours");
+		front_refuse(h, status, NULL, "this session is not yours");
 }
 
 static bool
@@ -780,9 +427,9 @@ static void
 judge(struct front *h, enum auth_answer a)
 {
 	if (a == AUTH_NO)
-		refuse(h, 401, h->f->auth->challenge, "unauthorized");
+		front_refuse(h, 401, h->f->auth->challenge, "unauthorized");
 	else if (a == AUTH_FORBIDDEN)
-		refuse(h, 403, NULL, "this caller may not call here");
+		front_refuse(h, 403, NULL, "this caller may not call here");
 	else
 		check_session(h);
 }
@@ -808,12 +455,12 @@ check_content(struct front *h)
 {
 	h->accepts = guard_accept(http_field(h->http, "Accept"));
 	if (h->accepts == 0)
-		refuse(h, 406, NULL, "answers are application/json or "
+		front_refuse(h, 406, NULL, "answers are application/json or "
 		    "text/event-stream");
 	else if (!guard_is_json(http_field(h->http, "Content-Type")) ||
 	    http_count(h->http, "Content-Type") > 1 ||
 	    http_field(h->http, "Content-Encoding") != NULL)
-		refuse(h, 415, NULL, "the body must be application/json");
+		front_refuse(h, 415, NULL, "the body must be application/json");
 }
 
 static bool
@@ -836,7 +483,7 @@ on_head(void *arg, const struct http *http, uint64_t *max)
 	if (h->status == 0 && !h->route->open)
 		check_caller(h);
 	posted = h->status == 0 && (h->route->run == run_mcp ||
-	    h->route->run == run_stream) &&
+	    h->route->run == front_stream) &&
 	    strcmp(http->method, "POST") == 0;
 	if (posted)
 		check_content(h);
@@ -870,7 +517,7 @@ on_review(void *arg, const struct event *ev)
 	if (ev->err != NULL) {
 		log_line(h->f->log, LOG_WARN, "TokenReview: %s",
 		    ev->err->text);
-		answer(h, 503, TEXT, "the token can't be verified now\n");
+		front_answer(h, 503, TEXT, "the token can't be verified now\n");
 		return;
 	}
 	a = auth_reviewed(h->f->auth, ev->data, ev->len, &h->who, &err);
@@ -882,7 +529,7 @@ on_review(void *arg, const struct event *ev)
 	}
 	judge(h, a);
 	if (h->status != 0)
-		answer_refusal(h);
+		front_answer_refusal(h);
 	else
 		h->route->run(h);
 }
@@ -908,7 +555,7 @@ begin_review(struct front *h)
 		    REVIEW_MS, on_review, h);
 	buf_wipe(&b);
 	if (h->op == NULL)
-		answer(h, 503, TEXT, "the token can't be verified now\n");
+		front_answer(h, 503, TEXT, "the token can't be verified now\n");
 }
 
 static bool
@@ -931,7 +578,7 @@ on_request(void *arg, const struct http *http)
 
 	(void)http;
 	if (h->status != 0)
-		answer_refusal(h);
+		front_answer_refusal(h);
 	else if (h->review)
 		begin_review(h);
 	else
@@ -961,7 +608,7 @@ on_gone(void *arg)
 	sse_cancel(h->courier);
 	h->courier = NULL;
 	if (h->box != NULL) {
-		end_stream(h);
+		front_end_stream(h);
 		mcp_end(h->mcp);
 	}
 	if (h->owed && !mcp_modern(h->mcp))
@@ -1050,7 +697,7 @@ turn(struct front *h, struct error *err)
 		}
 		if (h->box != NULL && h->stop_ms != -1 &&
 		    (h->stopped || mcp_live(h->mcp) == 0)) {
-			end_stream(h);
+			front_end_stream(h);
 			httpd_end(h->d);
 			continue;
 		}

@@ -24,7 +24,8 @@ call tools tools-sandbox handle link run fileop fileop-back
 	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist
 	serve api api-files
 guard tls meet sse httpd auth stats mcp mcp-own mcp-self mcp-call
-	mcp-field audit result intake front front-http listener
+	mcp-field audit result intake front front-http front-own front-sse
+	front-probe listener
 sandbox hosting offer mcp-sandbox mcp-sandbox-agent'
 cd "${1:-$(dirname "$0")/..}" || exit 1
 {

@@ -163,17 +163,12 @@ sandboxes(const struct alive *a, struct error *err)
 {
 	const char *p = a->env->config->namespaces;
 	char one[254];
-	size_t len;
 
 	if (p == NULL)
 		return claims(a, a->env->namespace, err);
-	for (; *p != '\0'; p += len) {
-		p += strspn(p, ", ");
-		len = strcspn(p, ", ");
-		(void)snprintf(one, sizeof(one), "%.*s", (int)len, p);
-		if (len > 0 && claims(a, one, err) == -1)
+	while (config_item(&p, one, sizeof(one)))
+		if (claims(a, one, err) == -1)
 			return -1;
-	}
 	return 0;
 }
 

@@ -210,6 +210,18 @@ config_allows(const char *list, const char *name)
 	return false;
 }
 
+bool
+config_item(const char **list, char *dst, size_t size)
+{
+	size_t len;
+
+	*list += strspn(*list, ", ");
+	len = strcspn(*list, ", ");
+	(void)snprintf(dst, size, "%.*s", (int)len, *list);
+	*list += len;
+	return len > 0;
+}
+
 static int
 set_int(const struct setting *row, const char *from, const char *text,
     long *out, struct error *err)

@@ -126,6 +126,9 @@ void config_help(struct buf *out);
 
 /* Is name in the comma-separated list? A NULL list allows everything. */
 bool config_allows(const char *list, const char *name);
+/* The next name of such a list into dst, cut to fit, and *list behind it.
+ * False: there is no further one. */
+bool config_item(const char **list, char *dst, size_t size);
 
 /* For tests: one row of the table. n: how many there are. */
 struct setting {

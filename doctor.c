@@ -255,7 +255,6 @@ family_check(struct doctor *d, size_t family)
 	    c->pod.namespace : families[family].bit == FAMILY_JOBS ?
 	    c->job.namespace : NULL, *p = c->namespaces;
 	char one[254];
-	size_t len;
 
 	if (own == NULL)
 		own = d->env->namespace;
@@ -263,13 +262,8 @@ family_check(struct doctor *d, size_t family)
 		namespace_check(d, family, own);
 		return;
 	}
-	for (; *p != '\0'; p += len) {
-		p += strspn(p, ", ");
-		len = strcspn(p, ", ");
-		(void)snprintf(one, sizeof(one), "%.*s", (int)len, p);
-		if (len > 0)
-			namespace_check(d, family, one);
-	}
+	while (config_item(&p, one, sizeof(one)))
+		namespace_check(d, family, one);
 }
 
 int

@@ -9,6 +9,7 @@ import os
 import pytest
 
 from blackbox import Box, create, failure, memory_kb, not_sanitized, success
+from standin.client import wait_for
 
 ALL = bytes(range(256))
 NAMES = [
@@ -487,7 +488,11 @@ def test_what_was_known_of_a_claim_is_doubted_when_exec_fails(standin, start):
     success(other.tool("resume_sandbox"))
     assert box.run("echo y")["stdout"] == "y\n"
     assert put(box, "g", b"z")["size"] == 1
+    pod = box.pod
     success(other.tool("delete_sandbox"))
+    wait_for(lambda: pod not in [o["metadata"]["name"]
+                                 for o in standin.objects("Pod")],
+             "the pod's end")
     for said in (failure(box.result("true")),
                  failure(box.tool("file_exists", path="f"))):
         assert f"'{box.claim}' is not found" in said

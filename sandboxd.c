@@ -347,7 +347,7 @@ finish(struct sandboxd_run *r, const struct web_op *op,
 		error_set(&err, ERR_LOST, "sandboxd: the stream ended "
 		    "without an exit status");
 	why = err;
-	if (r->running && err.code == ERR_LOST)
+	if (err.code == ERR_LOST)
 		error_set(&err, ERR_LOST, "connection lost: no exit status "
 		    "came (%s); the command may still be running", why.text);
 	end(r, &err, ev->status);

@@ -205,6 +205,8 @@ install: all
 	    $(DESTDIR)$(BINDIR)/
 	install -m 644 LICENSE $(DESTDIR)$(DOCDIR)/
 	tail -n +1 $(NOTICES) >$(DESTDIR)$(DOCDIR)/NOTICES
+	tools/sbom $(VERSION) third-party.lock tools/agent.lock \
+	    >$(DESTDIR)$(DOCDIR)/mcp-sandbox.spdx.json
 	@for f in man/*.[158]; do \
 		[ -f "$$f" ] || continue; d=$(DESTDIR)$(MANDIR)/man$${f##*.}; \
 		echo "install -m 644 $$f $$d/"; \

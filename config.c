@@ -185,6 +185,8 @@ static const struct setting rows[] = {
 
 enum { NROWS = sizeof(rows) / sizeof(rows[0]) };
 
+_Static_assert((int)NROWS <= (int)CONFIG_ROWS, "an origin for each row");
+
 const struct setting *
 config_rows(size_t *n)
 {
@@ -366,6 +368,7 @@ set(struct config *c, const struct setting *row, const char *from,
 		    from) : name_label_value(from, text, err);
 		break;
 	case SET_TEXT:
+	case SET_SECRET:
 		r = check_one_of(row, from, text, err);
 		break;
 	case SET_URL:
@@ -396,10 +399,11 @@ env_find(char *const environ[], const char *name)
 	return NULL;
 }
 
-/* Somebody set it: these are the tools that are wanted. */
+/* Somebody set it, there: these are the tools that are wanted. */
 static void
-mark(struct config *c, const struct setting *row)
+mark(struct config *c, const struct setting *row, struct config_origin from)
 {
+	c->origin[row - rows] = from;
 	c->families |= row->family;
 	if (row->env[0] != NULL && strncmp(row->env[0], "K8S_SANDBOX_",
 	    12) == 0)
@@ -407,13 +411,15 @@ mark(struct config *c, const struct setting *row)
 }
 
 /* Where settings come from, the first beats the next; then the files. */
+enum { LISTS = 4 };
+
 struct sources {
-	char *const *list[4];
-	struct filed {
-		const char *path, *value;	/* NULL: not set there */
-		unsigned line;
-	} filed[NROWS];
+	char *const *list[LISTS];
+	struct config_origin filed[NROWS];	/* place NULL: not set there */
 };
+
+static const char *const places[LISTS] = { "environment",
+    "environment, " OBJECT, ".env", ".env, " OBJECT };
 
 static const struct setting *find_flag(const char *name, size_t len);
 
@@ -429,7 +435,7 @@ trim(char *from, char *end)
 }
 
 static int
-from_file(const struct config_text *t, struct filed filed[NROWS],
+from_file(const struct config_text *t, struct config_origin filed[NROWS],
     struct error *err)
 {
 	const struct setting *row;
@@ -451,21 +457,46 @@ from_file(const struct config_text *t, struct filed filed[NROWS],
 			return error_set(err, ERR_CONFIG, "%.300s:%u: there "
 			    "is no setting '%.60s'; mcp-sandbox(1) has them "
 			    "all", t->path, n, line);
-		filed[row - rows] = (struct filed){ t->path,
-		    trim(eq + 1, eq + 1 + strlen(eq + 1)), n };
+		filed[row - rows] = (struct config_origin){ t->path,
+		    row->flag, n, trim(eq + 1, eq + 1 + strlen(eq + 1)) };
 	}
 	return 0;
 }
 
 static int
-set_filed(struct config *c, const struct setting *row, const struct filed *f,
-    struct error *err)
+set_filed(struct config *c, const struct setting *row,
+    const struct config_origin *f, struct error *err)
 {
 	char from[400];
 
-	(void)snprintf(from, sizeof(from), "%.300s:%u: %s", f->path, f->line,
+	(void)snprintf(from, sizeof(from), "%.300s:%u: %s", f->place, f->line,
 	    row->flag);
-	return set(c, row, from, f->value, err);
+	if (set(c, row, from, f->text, err) == -1)
+		return -1;
+	mark(c, row, *f);
+	return 0;
+}
+
+/* 1: the setting is in one of the lists. */
+static int
+set_listed(struct config *c, const struct setting *row,
+    const struct sources *from, struct error *err)
+{
+	for (size_t s = 0; s < LISTS; s++)
+		for (size_t k = 0; k < 3 && row->env[k] != NULL; k++) {
+			const char *v = env_find(from->list[s], row->env[k]);
+
+			/* An empty number is a mistake. */
+			if (v == NULL || (*v == '\0' && row->type != SET_INT &&
+			    row->type != SET_PORT))
+				continue;
+			if (set(c, row, row->env[k], v, err) == -1)
+				return -1;
+			mark(c, row, (struct config_origin){ places[s],
+			    row->env[k], 0, v });
+			return 1;
+		}
+	return 0;
 }
 
 static int
@@ -473,29 +504,15 @@ from_sources(struct config *c, const struct sources *from, struct error *err)
 {
 	for (size_t i = 0; i < NROWS; i++) {
 		const struct setting *row = &rows[i];
-		const char *v = NULL;
+		int r;
 
 		if (row->def != NULL &&
 		    set(c, row, row->flag, row->def, err) == -1)
 			return -1;
-		for (size_t s = 0; s < 4 && v == NULL; s++)
-			for (size_t k = 0; k < 3 && row->env[k] != NULL &&
-			    v == NULL; k++) {
-				v = env_find(from->list[s], row->env[k]);
-				/* An empty number is a mistake. */
-				if (v != NULL && *v == '\0' &&
-				    row->type != SET_INT &&
-				    row->type != SET_PORT)
-					v = NULL;
-				if (v != NULL && set(c, row, row->env[k], v,
-				    err) == -1)
-					return -1;
-			}
-		if (v == NULL && (v = from->filed[i].value) != NULL &&
-		    set_filed(c, row, &from->filed[i], err) == -1)
+		if ((r = set_listed(c, row, from, err)) == -1 || (r == 0 &&
+		    from->filed[i].place != NULL &&
+		    set_filed(c, row, &from->filed[i], err) == -1))
 			return -1;
-		if (v != NULL)
-			mark(c, row);
 	}
 	return 0;
 }
@@ -592,6 +609,12 @@ find_letter(char letter)
 	return NULL;
 }
 
+static struct config_origin
+by_flag(const struct setting *row, const char *text)
+{
+	return (struct config_origin){ "command line", row->flag, 0, text };
+}
+
 /*
  * One option at argv[*i], in the forms --name, --name=value, --name value,
  * -x, -xvalue and -x value; flags may be joined as in -vV. getopt_long() would
@@ -615,6 +638,7 @@ option(struct config *c, int argc, char *const argv[], int *i,
 		for (a++; (row = find_letter(*a)) != NULL &&
 		    row->type == SET_FLAG; a++) {
 			*(bool *)((char *)c + row->offset) = true;
+			mark(c, row, by_flag(row, "true"));
 			if (a[1] == '\0')
 				return 0;
 		}
@@ -632,7 +656,7 @@ option(struct config *c, int argc, char *const argv[], int *i,
 		return error_set(err, ERR_CONFIG, "--%s needs a value",
 		    row->flag);
 	(void)snprintf(from, sizeof(from), "--%s", row->flag);
-	mark(c, row);
+	mark(c, row, by_flag(row, value));
 	/* The first of argv takes the place of the environment's. */
 	if (row->type == SET_LIST && !c->http.by_flag) {
 		memset(c->http.listen, 0, sizeof(c->http.listen));
@@ -739,7 +763,7 @@ config_load(struct config *c, int argc, char *const argv[],
 	    from_object(dotenv, &c->owned[1], err) == -1)
 		return -1;
 	from = (struct sources){ { environ, c->owned[0], dotenv,
-	    c->owned[1] }, { { NULL, NULL, 0 } } };
+	    c->owned[1] }, { { NULL } } };
 	for (size_t i = 0; i < n; i++)
 		if (from_file(&texts[i], from.filed, err) == -1)
 			return -1;
@@ -784,24 +808,4 @@ config_warn(const struct log *l, char *const environ[])
 			log_line(l, LOG_WARN, "%.*s is set, but nothing here "
 			    "reads it", (int)len, environ[i]);
 	}
-}
-
-static void
-help_line(struct buf *out, const struct setting *row)
-{
-	char left[40], letter[5] = "   ";
-
-	if (row->letter != 0)
-		(void)snprintf(letter, sizeof(letter), "-%c,", row->letter);
-	(void)snprintf(left, sizeof(left), "%s --%s%s%s", letter, row->flag,
-	    row->arg != NULL ? " " : "", row->arg != NULL ? row->arg : "");
-	buf_printf(out, "  %-24s %s\n", left, row->help);
-}
-
-void
-config_help(struct buf *out)
-{
-	for (size_t i = 0; i < NROWS; i++)
-		if (rows[i].help != NULL)
-			help_line(out, &rows[i]);
 }

@@ -3,11 +3,11 @@
  * config - the settings, in one table: flag, environment, range, default.
  *
  * A flag beats the environment, which beats the .env file, which beats the
- * files of settings, which beat the default. K8S_SANDBOX_CONNECTION may hold the nested settings as one JSON
- * object; each of them by its own name beats its member there. Names count
- * without regard to case. A bad value stops the start with the setting's name
- * and what is allowed. --help comes from the table, and a test holds the man
- * page to it.
+ * files of settings, which beat the default. K8S_SANDBOX_CONNECTION may hold
+ * the nested settings as one JSON object; each of them by its own name beats
+ * its member there. Names count without regard to case. A bad value stops the
+ * start with the setting's name and what is allowed. --help comes from the
+ * table, and a test holds the man page to it.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -51,6 +51,16 @@ struct config_pod {
 	const char *kubeconfig_secret;
 	const char *pull_secrets;
 };
+
+/* Where a setting's value comes from. */
+struct config_origin {
+	const char *place;	/* a file, "environment", ...; NULL: default */
+	const char *name;	/* as it is called there */
+	unsigned line;		/* of a file, or 0 */
+	const char *text;	/* the value as given */
+};
+
+enum { CONFIG_ROWS = 112 };	/* at most */
 
 enum { FAMILY_SANDBOX = 1, FAMILY_BASH = 2, FAMILY_JOBS = 4 };
 
@@ -96,6 +106,7 @@ struct config {
 	const char *command;		/* first operand, or NULL */
 	const char *operand;		/* the command's own, or NULL */
 	char **owned[2];		/* members of a JSON object */
+	struct config_origin origin[CONFIG_ROWS];	/* by row */
 };
 
 /*
@@ -123,6 +134,9 @@ void config_warn(const struct log *l, char *const environ[]);
 
 /* The OPTIONS part of --help; at most 80 columns. */
 void config_help(struct buf *out);
+/* Every setting as a file of them would have it, below where it comes from;
+ * a default is commented out, a secret is not told. */
+void config_print(const struct config *c, struct buf *out);
 
 /* Is name in the comma-separated list? A NULL list allows everything. */
 bool config_allows(const char *list, const char *name);
@@ -130,14 +144,14 @@ bool config_allows(const char *list, const char *name);
  * False: there is no further one. */
 bool config_item(const char **list, char *dst, size_t size);
 
-/* For tests: one row of the table. n: how many there are. */
+/* One row of the table. n: how many there are. */
 struct setting {
 	const char *flag;		/* without "--" */
 	char letter;			/* or 0 */
 	const char *env[3];
 	enum { SET_TEXT, SET_INT, SET_FLAG, SET_PORT, SET_LABEL_KEY,
 	    SET_LABEL, SET_URL, SET_NAME, SET_DURATION,
-	    SET_LIST } type;
+	    SET_LIST, SET_SECRET } type;
 	size_t offset;			/* in struct config */
 	long min, max;
 	const char *def;		/* as text, or NULL */

@@ -65,7 +65,7 @@ struct job_settings {
 	    clone_image, 0, 0, NULL, NULL, "IMAGE", 0),			\
 	JOB_ROW("job-clone-secret", "MCP_K8S_CLONE_SECRET", SET_NAME,	\
 	    clone_secret, 0, 0, NULL, NULL, "NAME", 0),			\
-	JOB_ROW("job-extra-env", "MCP_K8S_JOB_EXTRA_ENV", SET_TEXT,	\
+	JOB_ROW("job-extra-env", "MCP_K8S_JOB_EXTRA_ENV", SET_SECRET,	\
 	    extra_env, 0, 0, NULL, NULL, "JSON", 0),			\
 	JOB_ROW("job-cache-pvc", "MCP_K8S_CACHE_PVC", SET_NAME, cache_pvc, \
 	    0, 0, NULL, NULL, "NAME", 0), \

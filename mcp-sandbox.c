@@ -100,7 +100,7 @@ help(void)
 
 	buf_init(&b, 64 * 1024);
 	buf_puts(&b, "usage: mcp-sandbox [options] "
-	    "[check|gc|ls|serve|tools|completion SHELL]\n"
+	    "[check|config|gc|ls|serve|tools|completion SHELL]\n"
 	    "Serve MCP on standard input and output; check: can it work here?\n"
 	    "\n");
 	config_help(&b);
@@ -551,12 +551,28 @@ tools_print(const struct server *s, struct error *err)
 	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
 }
 
+static int
+settings_print(const struct server *s, struct error *err)
+{
+	struct buf b;
+	bool ok;
+
+	buf_init(&b, 1 << 20);
+	config_print(&s->config, &b);
+	ok = buf_ok(&b);
+	if (ok)
+		fputs(b.data, stdout);
+	buf_free(&b);
+	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+}
+
 static int completion(const struct server *s, struct error *err);
 
 static const struct command commands[] = {
 	{ "check", doctor, NULL }, { "completion", NULL, completion },
-	{ "gc", collect, NULL }, { "ls", alive, NULL },
-	{ "serve", NULL, NULL }, { "tools", NULL, tools_print },
+	{ "config", NULL, settings_print }, { "gc", collect, NULL },
+	{ "ls", alive, NULL }, { "serve", NULL, NULL },
+	{ "tools", NULL, tools_print },
 };
 
 enum { NCOMMANDS = sizeof(commands) / sizeof(commands[0]) };

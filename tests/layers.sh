@@ -8,7 +8,7 @@ layers='error buf base64 digest utf8 spill log mono budget address token duratio
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire stash content
-event loop web webset config conffile completion proxy kubeconfig
+event loop web webset config config-print conffile completion proxy kubeconfig
 	kubeconfig-own kubeload kubeuser kubeexec execcred plugin plugin-own
 	plugin-run plugin-helper k8sauth k8s k8sfail watch
 	stream exec tunnel sandboxd legacy agent resolve router gateway

@@ -124,3 +124,41 @@ def test_completion_is_of_every_command_and_option(standin, shell):
     ("completion", "bash", "x")))
 def test_what_is_no_command_is_bad_usage(standin, words):
     command(standin, *words, code=64)
+
+
+def test_config_tells_what_counts_and_where_it_comes_from(standin, tmp_path):
+    given = tmp_path / "file"
+    given.write_text("# one\n\nhandles = any\nverbose = true\n"
+                     "session-id = not-this\n")
+    env = {"MCP_SANDBOX_CONFIG": str(given), "MCP_SANDBOX_SESSION_ID": "me",
+           "MCP_K8S_JOB_EXTRA_ENV": '{"TOKEN":"s3cret"}'}
+    told = command(standin, "--rest-port=81", "config", env=env)
+    for lines in (f"# {given}:3\nhandles = any\n",
+                  "# environment: MCP_SANDBOX_SESSION_ID\nsession-id = me\n",
+                  "# command line: --rest-port\nrest-port = 81\n",
+                  "\n#grpc-port = 9090\n", "\n#gateway-name =\n"):
+        assert lines in told, lines
+    assert "s3cret" not in told and "not-this" not in told
+    assert standin.requests() == []
+
+
+def test_config_is_a_file_of_settings(standin, tmp_path):
+    """Read again it says the same; each default is what would count."""
+    def settings(text):
+        return [line.lstrip("#") for line in text.splitlines()
+                if not line.startswith("# ")]
+    first = command(standin, "-v", "--idle-timeout=90s", "config")
+    given = tmp_path / "file"
+    given.write_text(first)
+    env = {"MCP_SANDBOX_CONFIG": str(given)}
+    assert settings(command(standin, "config", env=env)) == settings(first)
+    given.write_text("".join(f"{line}\n" for line in settings(first)
+                             if not line.endswith("=")))
+    again = command(standin, "config", env=env)
+    assert settings(again) == settings(first)
+
+
+def test_config_says_what_is_wrong(standin):
+    told = command(standin, "config", code=78,
+                   env={"MCP_SANDBOX_HANDLES": "some"})
+    assert "MCP_SANDBOX_HANDLES: 'some' is not allowed" in told

@@ -506,6 +506,9 @@ told(const struct config *c)
 		limits_print();
 	else if (c->version)
 		puts("mcp-sandbox " VERSION);
+	/* What a report of a fault needs besides. */
+	if (c->version && c->verbose)
+		puts(web_libraries());
 	return c->help || c->limits || c->version;
 }
 

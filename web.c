@@ -73,6 +73,12 @@ struct web_op {
 static bool soon(struct web_op *op);
 static void on_done(void *easy, int code);
 
+const char *
+web_libraries(void)
+{
+	return curl_version();
+}
+
 struct web *
 web_open(struct loop *l, struct error *err)
 {

@@ -60,6 +60,9 @@ struct web_req {
 	long total_ms;			/* 0: none */
 };
 
+/* The libraries behind it and their versions, a line. */
+const char *web_libraries(void);
+
 struct web *web_open(struct loop *l, struct error *err);
 void web_close(struct web *w);
 

@@ -58,6 +58,10 @@ def test_the_version_is_that_of_the_file():
         version = f.read().strip()
     done = once("--version")
     assert done.stdout.decode() == f"mcp-sandbox {version}\n"
+    more = once("-vV").stdout.decode().splitlines()
+    assert more[0] == f"mcp-sandbox {version}"
+    for word in ("libcurl/", "mbedTLS/", "nghttp2/"):
+        assert word in more[1]
     assert once("-V").stdout == done.stdout and done.returncode == 0
 
 

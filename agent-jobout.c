@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <mbedtls/sha256.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -20,6 +19,7 @@
 
 #include "agent-job.h"
 #include "buf.h"
+#include "digest.h"
 #include "jobwire.h"
 #include "jsonw.h"
 
@@ -383,21 +383,17 @@ compare_path(const void *a, const void *b)
 static int
 sum(int fd, char hex[65])
 {
-	unsigned char out[32], piece[PIECE];
-	mbedtls_sha256_context c;
+	unsigned char piece[PIECE];
+	struct digest d;
 	off_t at = 0;
 	ssize_t n;
 
-	mbedtls_sha256_init(&c);
-	(void)mbedtls_sha256_starts(&c, 0);
+	digest_begin(&d);
 	while ((n = pread(fd, piece, sizeof(piece), at)) > 0) {
-		(void)mbedtls_sha256_update(&c, piece, (size_t)n);
+		digest_put(&d, piece, (size_t)n);
 		at += n;
 	}
-	(void)mbedtls_sha256_finish(&c, out);
-	mbedtls_sha256_free(&c);
-	for (size_t i = 0; i < sizeof(out); i++)
-		(void)snprintf(hex + 2 * i, 3, "%02x", out[i]);
+	digest_end(&d, hex);
 	return n == -1 ? -1 : 0;
 }
 

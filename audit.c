@@ -2,24 +2,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <mbedtls/sha256.h>
-
 #include "audit.h"
 #include "buf.h"
 #include "call.h"
+#include "digest.h"
 #include "error.h"
 #include "log.h"
 #include "mono.h"
 #include "place.h"
 
 enum { LINE = 1024, HASH_SHOWN = 12 };
-
-static void
-put_hex(char *dst, const unsigned char *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		(void)snprintf(dst + 2 * i, 3, "%02x", bytes[i]);
-}
 
 /* What ends a value, or a line, or could be taken for another's. */
 static void
@@ -32,26 +24,22 @@ clean(char *s)
 }
 
 static void
-hash(struct json v, unsigned char digest[32])
+hash(struct json v, unsigned char digest[DIGEST_SIZE])
 {
-	mbedtls_sha256_context ctx;
+	struct digest d;
 	char piece[4096];
 	const char *raw;
 	size_t n, at = 0;
 
-	mbedtls_sha256_init(&ctx);
-	(void)mbedtls_sha256_starts(&ctx, 0);
+	digest_begin(&d);
 	if (json_type(v) == JSON_STRING) {
 		while ((n = json_piece(v, &at, piece, sizeof(piece))) > 0)
-			(void)mbedtls_sha256_update(&ctx,
-			    (const unsigned char *)piece, n);
+			digest_put(&d, piece, n);
 	} else {
 		raw = json_raw(v, &n);
-		(void)mbedtls_sha256_update(&ctx, (const unsigned char *)raw,
-		    n);
+		digest_put(&d, raw, n);
 	}
-	(void)mbedtls_sha256_finish(&ctx, digest);
-	mbedtls_sha256_free(&ctx);
+	digest_sum(&d, digest);
 }
 
 /* The first of names that is there. */
@@ -75,7 +63,7 @@ audit_note(struct call_note *n, struct json args)
 	static const char *const commands[] = { "command", "script", "code",
 	    "argv", NULL };
 	struct json v = first_of(args, commands), secret;
-	unsigned char digest[32];
+	unsigned char digest[DIGEST_SIZE];
 
 	*n = (struct call_note){ .command = json_type(v) != JSON_NONE };
 	if (n->command)
@@ -88,7 +76,7 @@ audit_note(struct call_note *n, struct json args)
 	if (json_type(secret) != JSON_NONE) {
 		hash(secret, digest);
 		memcpy(n->object, "sha256:", 7);
-		put_hex(n->object + 7, digest, HASH_SHOWN / 2);
+		digest_text(digest, HASH_SHOWN / 2, n->object + 7);
 	} else if (!json_str(first_of(args, objects), n->object,
 	    sizeof(n->object))) {
 		n->object[0] = '\0';
@@ -158,7 +146,7 @@ audit_line(struct buf *out, const struct call *c, const struct place *p,
 		buf_printf(out, " exit=%.*s", (int)len, v);
 	buf_printf(out, " bytes=%zu ms=%ld", cancelled ? 0 : bytes, ms);
 	if (c->note.command) {
-		put_hex(hex, c->note.digest, sizeof(c->note.digest));
+		digest_text(c->note.digest, sizeof(c->note.digest), hex);
 		buf_printf(out, " command=sha256:%s", hex);
 	}
 }

@@ -9,19 +9,19 @@
 
 #include <arpa/inet.h>
 #include <mbedtls/constant_time.h>
-#include <mbedtls/sha256.h>
 
 #include "auth.h"
 #include "base64.h"
 #include "budget.h"
 #include "buf.h"
+#include "digest.h"
 #include "error.h"
 #include "file.h"
 #include "http.h"
 #include "json.h"
 #include "names.h"
 
-enum { DIGEST = 32, ROWS_MAX = 10000 };
+enum { ROWS_MAX = 10000 };
 
 /* --- the peer --------------------------------------------------------------- */
 
@@ -100,20 +100,13 @@ auth_peer(struct peer *p, int fd)
 
 /* --- secrets ---------------------------------------------------------------- */
 
-static int
-digest_of(const char *text, unsigned char digest[DIGEST])
-{
-	return mbedtls_sha256((const unsigned char *)text, strlen(text),
-	    digest, 0) == 0 ? 0 : -1;
-}
-
 static bool
-same(const char *text, const unsigned char digest[DIGEST])
+same(const char *text, const unsigned char digest[DIGEST_SIZE])
 {
-	unsigned char own[DIGEST];
+	unsigned char own[DIGEST_SIZE];
 
-	return digest_of(text, own) == 0 &&
-	    mbedtls_ct_memcmp(own, digest, DIGEST) == 0;
+	digest_raw(text, strlen(text), own);
+	return mbedtls_ct_memcmp(own, digest, DIGEST_SIZE) == 0;
 }
 
 static int
@@ -133,13 +126,15 @@ row_secret(struct auth_row *r, const char *word)
 		return *word != '\0' && strlen(word) <= 9 &&
 		    word[strspn(word, "0123456789")] == '\0' ? 0 : -1;
 	}
-	if (strncmp(word, "sha256:", 7) != 0)
-		return strlen(word) < 16 ? -1 : digest_of(word, r->digest);
+	if (strncmp(word, "sha256:", 7) != 0) {
+		digest_raw(word, strlen(word), r->digest);
+		return strlen(word) < 16 ? -1 : 0;
+	}
 	word += 7;
-	if (strlen(word) != 2 * DIGEST ||
-	    strspn(word, "0123456789abcdefABCDEF") != 2 * DIGEST)
+	if (strlen(word) != 2 * DIGEST_SIZE ||
+	    strspn(word, "0123456789abcdefABCDEF") != 2 * DIGEST_SIZE)
 		return -1;
-	for (size_t i = 0; i < DIGEST; i++) {
+	for (size_t i = 0; i < DIGEST_SIZE; i++) {
 		if (sscanf(word + 2 * i, "%2x", &byte) != 1)
 			return -1;
 		r->digest[i] = (unsigned char)byte;
@@ -249,8 +244,8 @@ auth_open(struct auth *a, const char *secret, const char *file,
 	*a = (struct auth){ .shared = secret != NULL };
 	(void)snprintf(a->challenge, sizeof(a->challenge),
 	    "WWW-Authenticate: Bearer realm=\"mcp-sandbox\"\r\n");
-	if (secret != NULL && digest_of(secret, a->digest) == -1)
-		return error_set(err, ERR_SYSTEM, "SHA-256 does not work");
+	if (secret != NULL)
+		digest_raw(secret, strlen(secret), a->digest);
 	if (file != NULL) {
 		if ((a->text = file_read(NULL, file, &len, err)) == NULL)
 			return -1;
@@ -367,14 +362,13 @@ by_row(const struct auth_row *r, struct caller *who)
 static bool
 by_token(const struct auth *a, const char *token, struct caller *who)
 {
-	unsigned char own[DIGEST];
+	unsigned char own[DIGEST_SIZE];
 	const struct auth_row *found = NULL;
 
-	if (digest_of(token, own) == -1)
-		return false;
+	digest_raw(token, strlen(token), own);
 	for (size_t i = 0; i < a->n; i++)
 		if (a->rows[i].kind == AUTH_TOKEN &&
-		    mbedtls_ct_memcmp(own, a->rows[i].digest, DIGEST) == 0)
+		    mbedtls_ct_memcmp(own, a->rows[i].digest, DIGEST_SIZE) == 0)
 			found = &a->rows[i];
 	if (found != NULL)
 		by_row(found, who);
@@ -385,18 +379,17 @@ by_token(const struct auth *a, const char *token, struct caller *who)
 static void
 user_called(struct caller *who, const char *kind, const char *user)
 {
-	unsigned char digest[DIGEST] = { 0 };
+	unsigned char digest[DIGEST_SIZE];
 	char whole[320], *at = who->session;
 
 	(void)snprintf(whole, sizeof(whole), "%s%s", kind, user);
-	(void)digest_of(whole, digest);
+	digest_raw(whole, strlen(whole), digest);
 	(void)snprintf(who->name, sizeof(who->name), "%s", user);
 	for (char *p = who->name; *p != '\0'; p++)
 		if (*p <= ' ' || *p > '~')
 			*p = '?';
 	at += snprintf(at, 8, "user-");
-	for (size_t i = 0; i < 16; i++)
-		at += snprintf(at, 3, "%02x", digest[i]);
+	digest_text(digest, 16, at);
 }
 
 static enum auth_answer

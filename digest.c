@@ -16,18 +16,41 @@ digest_put(struct digest *d, const void *data, size_t len)
 }
 
 void
-digest_end(struct digest *d, char text[65])
+digest_sum(struct digest *d, unsigned char sum[DIGEST_SIZE])
 {
-	static const char digits[] = "0123456789abcdef";
-	unsigned char sum[32];
-
 	(void)mbedtls_sha256_finish(&d->sha, sum);
 	mbedtls_sha256_free(&d->sha);
-	for (size_t i = 0; i < sizeof(sum); i++) {
+}
+
+void
+digest_text(const unsigned char *sum, size_t n, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
 		text[2 * i] = digits[sum[i] >> 4];
 		text[2 * i + 1] = digits[sum[i] & 15];
 	}
-	text[64] = '\0';
+	text[2 * n] = '\0';
+}
+
+void
+digest_end(struct digest *d, char text[65])
+{
+	unsigned char sum[DIGEST_SIZE];
+
+	digest_sum(d, sum);
+	digest_text(sum, sizeof(sum), text);
+}
+
+void
+digest_raw(const void *data, size_t len, unsigned char sum[DIGEST_SIZE])
+{
+	struct digest d;
+
+	digest_begin(&d);
+	digest_put(&d, data, len);
+	digest_sum(&d, sum);
 }
 
 void

@@ -9,14 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <mbedtls/sha256.h>
-
 #include "audit.h"
 #include "auth.h"
 #include "budget.h"
 #include "buf.h"
 #include "call.h"
 #include "config.h"
+#include "digest.h"
 #include "env.h"
 #include "error.h"
 #include "event.h"
@@ -403,21 +402,17 @@ check_session(struct front *h)
 		front_refuse(h, status, NULL, "this session is not yours");
 }
 
-static bool
-digest_of(const char *token, unsigned char digest[32])
-{
-	return mbedtls_sha256((const unsigned char *)token, strlen(token),
-	    digest, 0) == 0;
-}
-
 /* What the cluster has said of a token holds for the next request, too. */
 static enum auth_answer
 remembered(struct front *h)
 {
-	unsigned char digest[32];
+	const char *token = auth_bearer(h->http);
+	unsigned char digest[DIGEST_SIZE];
 
-	if (h->seen_ms <= mono_ms() || !digest_of(auth_bearer(h->http),
-	    digest) || memcmp(digest, h->seen, sizeof(digest)) != 0)
+	if (h->seen_ms <= mono_ms())
+		return AUTH_REVIEW;
+	digest_raw(token, strlen(token), digest);
+	if (memcmp(digest, h->seen, sizeof(digest)) != 0)
 		return AUTH_REVIEW;
 	h->who = h->seen_who;
 	return AUTH_YES;
@@ -511,6 +506,7 @@ on_review(void *arg, const struct event *ev)
 {
 	struct front *h = arg;
 	struct error err = { .code = ERR_NONE };
+	const char *token;
 	enum auth_answer a;
 
 	h->op = NULL;
@@ -521,10 +517,12 @@ on_review(void *arg, const struct event *ev)
 		return;
 	}
 	a = auth_reviewed(h->f->auth, ev->data, ev->len, &h->who, &err);
-	if (a == AUTH_YES && digest_of(auth_bearer(h->http), h->seen)) {
+	if (a == AUTH_YES) {
+		token = auth_bearer(h->http);
+		digest_raw(token, strlen(token), h->seen);
 		h->seen_who = h->who;
-		h->seen_ms = believed_until(auth_bearer(h->http));
-	} else if (a != AUTH_YES) {
+		h->seen_ms = believed_until(token);
+	} else {
 		log_line(h->f->log, LOG_NOTE, "TokenReview: %s", err.text);
 	}
 	judge(h, a);

@@ -7,10 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <mbedtls/sha256.h>
-
 #include "buf.h"
 #include "config.h"
+#include "digest.h"
 #include "env.h"
 #include "error.h"
 #include "file.h"
@@ -63,16 +62,18 @@ key_open(struct hosting *h, unsigned char *key, struct error *err)
 	size_t len;
 	char *text = path != NULL ? file_read(NULL, path, &len, err) :
 	    credential("state-key", &len, err);
-	int r;
+	int r = 0;
 
 	if (text == NULL && path != NULL)
 		return -1;
 	if (text == NULL)
 		return getrandom(key, KEY, 0) == KEY ? 0 :
 		    error_sys(err, "getrandom");
-	r = len >= KEY && mbedtls_sha256((const unsigned char *)text, len, key,
-	    0) == 0 ? 0 : error_set(err, ERR_CONFIG, "--state-key: the file "
-	    "needs at least %d bytes", KEY);
+	if (len < KEY)
+		r = error_set(err, ERR_CONFIG, "--state-key: the file needs "
+		    "at least %d bytes", KEY);
+	else
+		digest_raw(text, len, key);
 	explicit_bzero(text, len);
 	free(text);
 	return r;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mbedtls/constant_time.h>
 #include <mbedtls/md.h>
-#include <mbedtls/sha256.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base64.h"
 #include "buf.h"
+#include "digest.h"
 #include "error.h"
 #include "budget.h"
 #include "seal.h"
@@ -39,8 +39,7 @@ mac(const unsigned char *key, const unsigned char *about, const void *body,
 
 	/* Both parts have a fixed size, so no two inputs look the same. */
 	memcpy(in, about, SEAL_ABOUT);
-	if (mbedtls_sha256(body, len, in + SEAL_ABOUT, 0) != 0)
-		return -1;
+	digest_raw(body, len, in + SEAL_ABOUT);
 	return mbedtls_md_hmac(mbedtls_md_info_from_type(MBEDTLS_MD_SHA256),
 	    key, SEAL_KEY, in, sizeof(in), out) == 0 ? 0 : -1;
 }
@@ -141,16 +140,13 @@ out:
 void
 seal_about(unsigned char about[SEAL_ABOUT], const void *piece, size_t len)
 {
-	mbedtls_sha256_context ctx;
 	unsigned char size[TIME];
+	struct digest d;
 
 	put_time(size, (long)len);
-	mbedtls_sha256_init(&ctx);
-	if (mbedtls_sha256_starts(&ctx, 0) != 0 ||
-	    mbedtls_sha256_update(&ctx, about, SEAL_ABOUT) != 0 ||
-	    mbedtls_sha256_update(&ctx, size, sizeof(size)) != 0 ||
-	    mbedtls_sha256_update(&ctx, piece, len) != 0 ||
-	    mbedtls_sha256_finish(&ctx, about) != 0)
-		memset(about, 0, SEAL_ABOUT);
-	mbedtls_sha256_free(&ctx);
+	digest_begin(&d);
+	digest_put(&d, about, SEAL_ABOUT);
+	digest_put(&d, size, sizeof(size));
+	digest_put(&d, piece, len);
+	digest_sum(&d, about);
 }

@@ -53,6 +53,24 @@ START_TEST(is_the_same_in_pieces_and_at_once)
 }
 END_TEST
 
+START_TEST(is_the_same_as_bytes)
+{
+	unsigned char raw[DIGEST_SIZE], sum[DIGEST_SIZE];
+	char text[65], part[13];
+	struct digest d;
+
+	digest_raw("abc", 3, raw);
+	digest_text(raw, sizeof(raw), text);
+	ck_assert_str_eq(text, examples[1].hex);
+	digest_begin(&d);
+	digest_put(&d, "abc", 3);
+	digest_sum(&d, sum);
+	ck_assert_mem_eq(sum, raw, sizeof(raw));
+	digest_text(raw, 6, part);
+	ck_assert_str_eq(part, "ba7816bf8f01");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -63,6 +81,7 @@ main(void)
 	tcase_add_loop_test(t, says_what_the_standard_says, 0,
 	    (int)(sizeof(examples) / sizeof(examples[0])));
 	tcase_add_loop_test(t, is_the_same_in_pieces_and_at_once, 0, 300);
+	tcase_add_test(t, is_the_same_as_bytes);
 	suite_add_tcase(s, t);
 	return suite_run(s);
 }

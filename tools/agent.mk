@@ -10,7 +10,7 @@
 # fractions, and there is no RELRO, which this library would not apply to a
 # static program and which pads one for pages of 64 KB.
 
-AGENT	:= mcp-sandbox-agent api api-files base64 buf error files http json jsonw \
+AGENT	:= mcp-sandbox-agent api api-files base64 buf digest error files http json jsonw \
 	   mono procs serve shell spool task turn utf8 \
 	   $(basename $(wildcard agent-*.c jobwire.c))
 AGENT_THIRD := sha256 platform_util

@@ -8,7 +8,10 @@
 
 enum { SCOPES = 64 };		/* no document may be nested deeper */
 
-#define ALL(byte)	(~(uint64_t)0 / 255 * (byte))
+/* Sixteen bytes, for machines that compare as many at once; signed, as those
+ * of 80 and up are to be below a blank. */
+typedef signed char bytes __attribute__((vector_size(16)));
+typedef uint64_t words __attribute__((vector_size(16)));
 
 void
 spill_init(struct spill *s, size_t from, size_t text_max, spill_sink *sink,
@@ -124,14 +127,13 @@ static size_t
 plain(const unsigned char *p, const unsigned char *end)
 {
 	const unsigned char *start = p;
-	uint64_t x;
+	words special;
+	bytes x;
 
-	for (; end - p >= 8; p += 8) {
-		memcpy(&x, p, 8);
-		/* The high bit of each byte: 80 and up, below a blank, ... */
-		if (((x | (x - ALL(0x20)) |
-		    ((x ^ ALL('"')) - ALL(1)) |
-		    ((x ^ ALL('\\')) - ALL(1))) & ALL(0x80)) != 0)
+	for (; end - p >= 16; p += 16) {
+		memcpy(&x, p, 16);
+		special = (words)((x < ' ') | (x == '"') | (x == '\\'));
+		if ((special[0] | special[1]) != 0)
 			break;
 	}
 	while (p < end && *p >= ' ' && *p < 0x80 && *p != '"' && *p != '\\')
@@ -139,27 +141,31 @@ plain(const unsigned char *p, const unsigned char *end)
 	return (size_t)(p - start);
 }
 
-/* Raw bytes of a string that spills. at: of the first in the message. */
-static void
+/* Raw bytes of a string that spills, up to its end; how many. at: of the first
+ * in the message. */
+static size_t
 give(struct spill *s, const char *raw, size_t len, uint64_t at)
 {
-	const unsigned char *p = (const unsigned char *)raw, *end = p + len;
+	const unsigned char *start = (const unsigned char *)raw, *p = start;
+	const unsigned char *end = start + len;
+	size_t n;
 
-	if (len == 0)
-		return;
-	s->spans[s->nspans - 1].len += len;
-	s->given += len;
-	s->sink(s->arg, raw, len);
 	while (p < end && s->why == NULL) {
-		if (s->state == SPILL_PLAIN && s->nseq == 0)
+		if (s->state == SPILL_PLAIN && s->nseq == 0) {
 			p += plain(p, end);
-		if (p == end)
-			break;
+			if (p == end || *p == '"')
+				break;
+		}
 		s->spans[s->nspans - 1].escapes |= *p == '\\';
-		check_byte(s, *p, at + (uint64_t)(p -
-		    (const unsigned char *)raw));
+		check_byte(s, *p, at + (uint64_t)(p - start));
 		p++;
 	}
+	n = (size_t)(p - start);
+	s->spans[s->nspans - 1].len += n;
+	s->given += n;
+	if (n > 0)
+		s->sink(s->arg, raw, n);
+	return n;
 }
 
 /* --- the message ------------------------------------------------------------ */
@@ -184,10 +190,11 @@ begin(struct spill *s, uint64_t at)
 	s->spans[s->nspans++] = (struct spill_span){ .at = s->start,
 	    .from = s->given };
 	s->out = true;
+	s->escaped = false;
 	s->state = SPILL_PLAIN;
 	s->nseq = 0;
 	s->high = false;
-	give(s, s->text.data + s->start + 1, len, at - len);
+	(void)give(s, s->text.data + s->start + 1, len, at - len);
 	s->text.len = s->start + 1;
 	s->text.data[s->text.len] = '\0';
 }
@@ -264,7 +271,6 @@ spill_feed(struct spill *s, const char *data, size_t len)
 {
 	/* kept: from where on it is not yet in text, if it goes there */
 	const char *p = data, *kept = data, *end = data + len;
-	size_t n;
 
 	while (p < end && s->why == NULL && !s->lost && buf_ok(&s->text)) {
 		if (!s->inside) {
@@ -274,12 +280,13 @@ spill_feed(struct spill *s, const char *data, size_t len)
 			p += s->inside;
 			continue;
 		}
-		n = run(s, p, (size_t)(end - p));
 		if (s->out) {
-			give(s, p, n, s->seen + (uint64_t)(p - data));
-			kept = p + n;
+			p += give(s, p, (size_t)(end - p), s->seen +
+			    (uint64_t)(p - data));
+			kept = p;
+		} else {
+			p += run(s, p, (size_t)(end - p));
 		}
-		p += n;
 		if (!s->out && s->value && s->depth <= SCOPES && s->text.len +
 		    (size_t)(p - kept) - s->start - 1 > s->from) {
 			buf_put(&s->text, kept, (size_t)(p - kept));

@@ -389,10 +389,10 @@ void
 ws_frame(struct buf *out, enum ws_op op, const void *data, size_t len,
     const unsigned char mask[4])
 {
-	const unsigned char *p = data;
-	unsigned char piece[1024];
 	unsigned char head[HEADER_MAX];
 	size_t n = 2, bytes, i, at;
+	uint64_t x, wide;
+	char *p;
 
 	assert(op < WS_CLOSE || len <= CONTROL_MAX);
 	head[0] = (unsigned char)(0x80 | op);
@@ -403,12 +403,19 @@ ws_frame(struct buf *out, enum ws_op op, const void *data, size_t len,
 		head[n++] = (unsigned char)((uint64_t)len >> (8 * (i - 1)));
 	buf_put(out, head, n);
 	buf_put(out, mask, 4);
-	for (at = 0; at < len; at += n) {
-		n = len - at < sizeof(piece) ? len - at : sizeof(piece);
-		for (i = 0; i < n; i++)
-			piece[i] = p[at + i] ^ mask[i & 3];
-		buf_put(out, piece, n);
+	buf_put(out, data, len);
+	if (!buf_ok(out))
+		return;
+	p = out->data + (out->len - len);
+	memcpy(&wide, mask, 4);
+	memcpy((char *)&wide + 4, mask, 4);
+	for (at = 0; len - at >= 8; at += 8) {
+		memcpy(&x, p + at, 8);
+		x ^= wide;
+		memcpy(p + at, &x, 8);
 	}
+	for (; at < len; at++)
+		p[at] ^= (char)mask[at & 3];
 }
 
 void

@@ -85,6 +85,41 @@ START_TEST(carries_a_large_file)
 }
 END_TEST
 
+/* The wide ways against the narrow ones: of each byte, at each place. */
+START_TEST(knows_every_byte_at_every_place)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	struct error err = { .code = ERR_NONE };
+	struct buf all, one;
+	char text[64];
+	int r;
+
+	buf_init(&all, 64);
+	buf_init(&one, 64);
+	for (int c = 0; c < 256; c++) {
+		memcpy(text, letters, sizeof(text));
+		text[_i] = (char)c;
+		buf_reset(&all, 64);
+		buf_reset(&one, 64);
+		r = decode(text, sizeof(text), sizeof(text), &all, &err);
+		ck_assert_int_eq(r, decode(text, sizeof(text), 1, &one, &err));
+		ck_assert_int_eq(r, c != 0 && strchr(letters, c) != NULL ?
+		    0 : -1);
+		if (r == -1)
+			continue;
+		ck_assert_uint_eq(all.len, 48);
+		ck_assert_mem_eq(all.data, one.data, 48);
+		buf_reset(&one, 64);
+		encode(all.data, 48, 48, &one);
+		ck_assert_uint_eq(one.len, 64);
+		ck_assert_mem_eq(one.data, text, 64);
+	}
+	buf_free(&all);
+	buf_free(&one);
+}
+END_TEST
+
 START_TEST(skips_white_space)
 {
 	struct error err = { .code = ERR_NONE };
@@ -130,6 +165,7 @@ main(void)
 	tcase_add_loop_test(t, goes_both_ways_in_pieces_of_any_size, 0,
 	    COUNT(both));
 	tcase_add_test(t, carries_a_large_file);
+	tcase_add_loop_test(t, knows_every_byte_at_every_place, 0, 64);
 	tcase_add_test(t, skips_white_space);
 	tcase_add_loop_test(t, refuses_what_is_not_quite_base64, 0,
 	    COUNT(bad));

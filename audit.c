@@ -10,6 +10,7 @@
 #include "log.h"
 #include "mono.h"
 #include "place.h"
+#include "stash.h"
 
 enum { LINE = 1024, HASH_SHOWN = 12 };
 
@@ -123,7 +124,8 @@ void
 audit_line(struct buf *out, const struct call *c, const struct place *p,
     const struct error *err, bool cancelled, long ms)
 {
-	size_t len, bytes = c->structured.len + c->text.len + c->content.len;
+	size_t len, bytes = c->structured.len + c->text.len +
+	    c->content.len + (c->far != NULL ? (size_t)c->far->len : 0);
 	const char *v, *namespace = p->namespace, *object = p->object;
 	char hex[65];
 

@@ -15,7 +15,7 @@
 	X(LIMIT_MESSAGE, 8L << 20, "bytes", "one message from the client, long strings apart") \
 	X(LIMIT_SPOOL_MESSAGE, 2000L << 20, "bytes", "one message with long strings") \
 	X(LIMIT_SPOOL, 4096, "MiB", "of long strings held at once") \
-	X(LIMIT_REPLY, 20L << 20, "bytes", "one message to the client")	\
+	X(LIMIT_REPLY, 20L << 20, "bytes", "one message to the client, long strings apart")	\
 	X(LIMIT_JSON_DEPTH, 64, "levels", "nesting of a JSON document")	\
 	X(LIMIT_JSON_TOKENS, 200000, "values", "in a JSON document")	\
 	X(LIMIT_ID, 256, "bytes", "a request id or progress token")	\
@@ -35,6 +35,7 @@
 	X(LIMIT_ENV, 256, "variables", "given to a command")		\
 	X(LIMIT_PATH, 4096, "bytes", "the path of a file")		\
 	X(LIMIT_DOWNLOAD, 1400L << 10, "bytes", "of a file in one answer") \
+	X(LIMIT_DOWNLOAD_LONG, 64L << 20, "bytes", "of it, where the answer is base64") \
 	X(LIMIT_OUTPUT_CHARS, 300000, "characters", "output budget of one call") \
 	X(LIMIT_KUBECONFIG, 1L << 20, "bytes", "a kubeconfig file")	\
 	X(LIMIT_TOKEN, 64L << 10, "bytes", "a bearer token")		\

@@ -55,6 +55,7 @@ release(struct call *c)
 		c->tool->release(c);
 	loop_timer_del(c->timer);
 	buf_free(&c->structured);
+	spilled_drop(c->far);
 	buf_free(&c->text);
 	buf_free(&c->content);
 	buf_free(&c->ask);

@@ -66,6 +66,10 @@ struct call {
 	 * instead of text. For other methods than tools/call, structured is the
 	 * whole result. */
 	struct buf structured, text, content;
+	/* A string in structured whose text, free of anything to be escaped,
+	 * is not there but here (held), and belongs at far_at. */
+	struct spilled *far;
+	size_t far_at;
 	bool is_error;			/* a result that reports a failure */
 	struct buf ask, state_text;	/* call_ask() */
 

@@ -45,6 +45,7 @@ struct fileop {
 	size_t size;			/* of the data to be written */
 	size_t sent;			/* bytes of head, data, tail */
 	long asked_ms;			/* when the request was sent */
+	long got;			/* bytes read */
 	long skip;			/* bytes of an answer before offset */
 	bool no_head;			/* a router refused HEAD */
 	bool answered;			/* the answer's head was looked at */

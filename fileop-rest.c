@@ -314,9 +314,9 @@ read_end(struct fileop *f, long status, struct error *err)
 	want = f->result.size - f->req.offset;
 	if (want > f->req.length)
 		want = f->req.length;
-	if ((long)f->result.data.len != want)
-		return error_set(err, ERR_LOST, "%zu of %ld bytes arrived",
-		    f->result.data.len, want);
+	if (f->got != want)
+		return error_set(err, ERR_LOST, "%ld of %ld bytes arrived",
+		    f->got, want);
 	return 0;
 }
 

@@ -164,7 +164,7 @@ static int
 read_end(struct fileop *f, struct error *err)
 {
 	const char *said = f->complaint.data != NULL ? f->complaint.data : "";
-	long want = strtol(said, NULL, 10), got = (long)f->result.data.len;
+	long want = strtol(said, NULL, 10), got = f->got;
 
 	f->result.size = want;
 	want -= f->req.offset;

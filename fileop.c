@@ -83,7 +83,7 @@ fileop_left_ms(const struct fileop *f)
 void
 fileop_take(struct fileop *f, const char *data, size_t len)
 {
-	size_t room = (size_t)f->req.length - f->result.data.len;
+	size_t room = (size_t)(f->req.length - f->got);
 
 	if (f->skip > 0) {
 		size_t n = len < (size_t)f->skip ? len : (size_t)f->skip;
@@ -92,7 +92,13 @@ fileop_take(struct fileop *f, const char *data, size_t len)
 		data += n;
 		len -= n;
 	}
-	buf_put(&f->result.data, data, len < room ? len : room);
+	if (len > room)
+		len = room;
+	f->got += (long)len;
+	if (f->req.take != NULL)
+		f->req.take(f->req.take_arg, data, len);
+	else
+		buf_put(&f->result.data, data, len);
 }
 
 struct fileop_result *

@@ -53,6 +53,9 @@ struct fileop_req {
 	const struct fileop_source *source;
 	long offset;		/* READ: from; WRITE: at, or as above */
 	long length;		/* READ: at most so many bytes */
+	/* READ: they go there as they come, not into the result; or NULL */
+	void (*take)(void *arg, const char *data, size_t len);
+	void *take_arg;
 	/* DELETE: a folder with all in it. MOVE: over what is there. STAT:
 	 * the SHA-256 too. */
 	bool all;

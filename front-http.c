@@ -188,6 +188,8 @@ static void
 event(struct front *h, const char *json, size_t len)
 {
 	static const char head[] = "event: message\ndata: ";
+	const struct spilled_in *far = mcp_far(h->mcp);
+	struct spilled_in moved;
 	struct buf b;
 
 	if (!httpd_begun(h->d))
@@ -196,8 +198,14 @@ event(struct front *h, const char *json, size_t len)
 	buf_put(&b, head, sizeof(head) - 1);
 	buf_put(&b, json, len);
 	buf_puts(&b, "\n\n");
+	if (far != NULL) {
+		moved = *far;
+		for (unsigned i = 0; i < moved.n; i++)
+			moved.at[i] += sizeof(head) - 1;
+		far = &moved;
+	}
 	if (buf_ok(&b))
-		httpd_put(h->d, b.data, b.len);
+		httpd_put_far(h->d, &b, far);
 	buf_free(&b);
 }
 
@@ -226,8 +234,8 @@ on_send(void *arg, long ticket, struct buf *json, bool last)
 			event(h, json->data, len);
 		httpd_end(h->d);
 	} else if (len > 0) {
-		httpd_answer(h->d, mcp_status(h->mcp), JSON, NO_STORE,
-		    json->data, len);
+		httpd_answer_far(h->d, mcp_status(h->mcp), JSON, NO_STORE,
+		    json, mcp_far(h->mcp));
 	} else if (h->stopped) {
 		front_answer(h, 503, TEXT, "the server is stopping\n");
 	} else {

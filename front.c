@@ -20,6 +20,7 @@
 #include "loop.h"
 #include "mcp.h"
 #include "mono.h"
+#include "outlet.h"
 
 enum {
 	PIECE = 64 * 1024,		/* read at once */
@@ -33,8 +34,7 @@ struct lines {
 	const struct front *f;
 	struct mcp *mcp;
 	struct intake in;
-	struct buf out;
-	size_t gone;			/* of out, from its beginning */
+	struct outlet out;
 	struct loop_fd *rd, *wr, *sig;
 	long ticket;
 	bool ended;			/* nothing more is read */
@@ -70,21 +70,13 @@ static void
 on_send(void *arg, long ticket, struct buf *json, bool last)
 {
 	struct lines *l = arg;
-	struct buf empty = l->out;
 
 	(void)ticket;
 	(void)last;
 	if (l->deaf || json->len == 0)
 		return;
-	/* A large answer is never there twice. */
-	if (l->out.len == 0) {
-		l->out = *json;
-		l->out.max = OUT_MAX;
-		*json = empty;
-	} else {
-		buf_put(&l->out, json->data, json->len);
-	}
-	buf_put(&l->out, "\n", 1);
+	outlet_message(&l->out, json, mcp_far(l->mcp));
+	buf_put(&l->out.out, "\n", 1);
 	loop_fd_want(l->wr, POLLOUT);
 }
 
@@ -100,36 +92,45 @@ front_put(int fd, const char *data, size_t len)
 	return write(fd, data, len);
 }
 
+/* What the client takes at once; -1: it has gone. */
+static int
+write_some(struct lines *l)
+{
+	char piece[OUTLET_PIECE];
+	struct error err;
+	const char *p;
+	size_t len;
+	ssize_t n;
+
+	if (outlet_next(&l->out, piece, &p, &len, &err) == -1) {
+		log_line(l->f->log, LOG_ERROR, "half an answer: %s", err.text);
+		return -1;
+	}
+	if (len == 0)
+		return 0;
+	n = front_put(l->f->out, p, len);
+	if (n > 0)
+		outlet_took(&l->out, (size_t)n);
+	return n == -1 && errno != EAGAIN && errno != EINTR ? -1 : 0;
+}
+
 static void
 on_writable(void *arg, short revents)
 {
 	struct lines *l = arg;
-	ssize_t n;
 
 	(void)revents;
-	if (l->out.len > 0) {
-		n = front_put(l->f->out, l->out.data + l->gone,
-		    l->out.len - l->gone);
-		if (n > 0)
-			l->gone += (size_t)n;
-		/* Not each time: what is left has to be moved. */
-		if (l->gone >= l->out.len - l->gone) {
-			buf_drop(&l->out, l->gone);
-			l->gone = 0;
-		}
-		if (n == -1 && errno != EAGAIN && errno != EINTR) {
-			/* EPIPE: whoever asked has gone; so do we. */
-			l->deaf = true;
-			l->gone = 0;
-			buf_reset(&l->out, 0);
-			end(l);
-		}
+	if (write_some(l) == -1) {
+		/* EPIPE: whoever asked has gone; so do we. */
+		l->deaf = true;
+		outlet_reset(&l->out, 0);
+		end(l);
 	}
-	if (l->out.len == 0) {
-		buf_reset(&l->out, KEEP);
+	if (outlet_empty(&l->out)) {
+		outlet_reset(&l->out, KEEP);
 		loop_fd_want(l->wr, 0);
 	}
-	if (!l->ended && l->out.len < LIMIT_REPLY)
+	if (!l->ended && outlet_held(&l->out) < LIMIT_REPLY)
 		loop_fd_want(l->rd, POLLIN);
 }
 
@@ -165,7 +166,7 @@ on_readable(void *arg, short revents)
 			break;
 		line(l);
 	}
-	if (!l->ended && l->out.len >= LIMIT_REPLY)
+	if (!l->ended && outlet_held(&l->out) >= LIMIT_REPLY)
 		loop_fd_want(l->rd, 0);
 }
 
@@ -188,7 +189,7 @@ open_all(struct lines *l, const struct front *f, struct error *err)
 {
 	*l = (struct lines){ .f = f };
 	intake_init(&l->in, f->stash);
-	buf_init(&l->out, OUT_MAX);
+	outlet_init(&l->out, OUT_MAX);
 	l->mcp = mcp_open(f->loop, f->rows, f->env, on_send, l, err);
 	if (l->mcp == NULL)
 		return -1;
@@ -209,7 +210,7 @@ turn(struct lines *l, struct error *err)
 {
 	long until = -1, ms;
 
-	while (!l->ended || l->out.len > 0 || mcp_live(l->mcp) > 0) {
+	while (!l->ended || !outlet_empty(&l->out) || mcp_live(l->mcp) > 0) {
 		ms = -1;
 		if (l->ended) {
 			if (until == -1)
@@ -250,6 +251,6 @@ front_lines(const struct front *f, struct error *err)
 	loop_fd_del(l.sig);
 	mcp_close(l.mcp);
 	intake_free(&l.in);
-	buf_free(&l.out);
+	outlet_free(&l.out);
 	return r;
 }

@@ -18,6 +18,7 @@
 #include "httpd.h"
 #include "loop.h"
 #include "mono.h"
+#include "outlet.h"
 #include "tls.h"
 
 enum {
@@ -47,7 +48,8 @@ struct httpd {
 	struct loop_timer *timer;
 	struct loop_timer *more;	/* TLS has bytes that poll() can't see */
 	struct http http;
-	struct buf inbuf, outbuf;
+	struct buf inbuf;
+	struct outlet answers;
 	size_t got;		/* of a body, since since_ms */
 	enum state state;
 	bool in_body, skipping;	/* of the request that comes in */
@@ -89,7 +91,7 @@ deadline(const struct httpd *d)
 	default:
 		break;
 	}
-	return d->outbuf.len > 0 && stall < at ? stall : at;
+	return !outlet_empty(&d->answers) && stall < at ? stall : at;
 }
 
 static void
@@ -109,7 +111,7 @@ static void
 shut(struct httpd *d)
 {
 	d->state = CLOSED;
-	buf_reset(&d->outbuf, 0);
+	outlet_reset(&d->answers, 0);
 	buf_reset(&d->inbuf, 0);
 	loop_fd_want(d->rd, 0);
 	loop_fd_want(d->wr, 0);
@@ -138,7 +140,7 @@ due(void *arg)
 	d->timer = NULL;
 	if (deadline(d) > now) {
 		arm(d);
-	} else if (d->outbuf.len > 0 &&
+	} else if (!outlet_empty(&d->answers) &&
 	    d->sent_ms + LIMIT_HTTP_STALL_MS <= now) {
 		lost(d);
 	} else if (d->state == OWING) {
@@ -161,14 +163,14 @@ due(void *arg)
 static void
 want(struct httpd *d)
 {
-	bool room = d->inbuf.len < PIECE && d->outbuf.len < LIMIT_REPLY;
+	bool room = d->inbuf.len < PIECE && outlet_held(&d->answers) < LIMIT_REPLY;
 
 	bool stuck = d->tls != NULL && tls_stuck(d->tls);
 
 	if (d->state == CLOSED)
 		return;
 	loop_fd_want(d->rd, !d->ended && room ? POLLIN : 0);
-	loop_fd_want(d->wr, d->outbuf.len > 0 || stuck ? POLLOUT : 0);
+	loop_fd_want(d->wr, !outlet_empty(&d->answers) || stuck ? POLLOUT : 0);
 	if (d->tls != NULL && !d->ended && room && d->more == NULL &&
 	    tls_pending(d->tls))
 		d->more = loop_timer_add(d->loop, 0, on_more, d);
@@ -178,7 +180,7 @@ want(struct httpd *d)
 static void
 flushed(struct httpd *d)
 {
-	if (d->outbuf.len > 0 || d->state != FLUSHING)
+	if (!outlet_empty(&d->answers) || d->state != FLUSHING)
 		return;
 	if (d->tls != NULL)
 		tls_shut(d->tls);
@@ -223,9 +225,9 @@ head(struct httpd *d, struct http_answer *a)
 		d->last = true;
 	a->close = d->last;
 	a->date = (int64_t)time(NULL);
-	if (d->outbuf.len == 0)
+	if (outlet_empty(&d->answers))
 		d->sent_ms = mono_ms();
-	http_head(&d->outbuf, a);
+	http_head(&d->answers.out, a);
 	if (d->calls->answered != NULL)
 		d->calls->answered(d->arg, a->status);
 }
@@ -234,16 +236,17 @@ head(struct httpd *d, struct http_answer *a)
 static void
 checked(struct httpd *d)
 {
-	if (d->state != CLOSED && !buf_ok(&d->outbuf))
+	if (d->state != CLOSED && !buf_ok(&d->answers.out))
 		shut(d);
 }
 
 void
-httpd_answer(struct httpd *d, int status, const char *type, const char *extra,
-    const void *body, size_t len)
+httpd_answer_far(struct httpd *d, int status, const char *type,
+    const char *extra, struct buf *body, const struct spilled_in *far)
 {
 	struct http_answer a = { .status = status, .type = type,
-	    .extra = extra, .length = (int64_t)len };
+	    .extra = extra,
+	    .length = (int64_t)outlet_length(body->len, far) };
 
 	if (d->state != OWING)
 		return;
@@ -251,9 +254,23 @@ httpd_answer(struct httpd *d, int status, const char *type, const char *extra,
 		a.length = HTTP_NO_BODY;
 	head(d, &a);
 	if (d->http.method == NULL || strcmp(d->http.method, "HEAD") != 0)
-		buf_put(&d->outbuf, body, len);
+		outlet_message(&d->answers, body, far);
 	checked(d);
 	finished(d);
+}
+
+void
+httpd_answer(struct httpd *d, int status, const char *type, const char *extra,
+    const void *body, size_t len)
+{
+	struct buf b;
+
+	buf_init(&b, len);
+	buf_put(&b, body, len);
+	if (!buf_ok(&b))
+		shut(d);
+	httpd_answer_far(d, status, type, extra, &b, NULL);
+	buf_free(&b);
 }
 
 void
@@ -280,25 +297,40 @@ httpd_begun(const struct httpd *d)
 }
 
 void
-httpd_put(struct httpd *d, const void *data, size_t len)
+httpd_put_far(struct httpd *d, struct buf *data, const struct spilled_in *far)
 {
 	if (d->state != OWING || !d->begun)
 		return;
-	if (d->outbuf.len == 0)
+	if (outlet_empty(&d->answers))
 		d->sent_ms = mono_ms();
 	if (d->chunked)
-		http_chunk(&d->outbuf, data, len);
-	else
-		buf_put(&d->outbuf, data, len);
+		buf_printf(&d->answers.out, "%llx\r\n", (unsigned long long)
+		    outlet_length(data->len, far));
+	outlet_message(&d->answers, data, far);
+	if (d->chunked)
+		buf_puts(&d->answers.out, "\r\n");
 	checked(d);
 	want(d);
 	arm(d);
 }
 
+void
+httpd_put(struct httpd *d, const void *data, size_t len)
+{
+	struct buf b;
+
+	buf_init(&b, len);
+	buf_put(&b, data, len);
+	if (!buf_ok(&b))
+		shut(d);
+	httpd_put_far(d, &b, NULL);
+	buf_free(&b);
+}
+
 size_t
 httpd_waiting(const struct httpd *d)
 {
-	return d->outbuf.len;
+	return outlet_held(&d->answers);
 }
 
 void
@@ -307,7 +339,7 @@ httpd_end(struct httpd *d)
 	if (d->state != OWING || !d->begun)
 		return;
 	if (d->chunked)
-		http_chunk_end(&d->outbuf);
+		http_chunk_end(&d->answers.out);
 	checked(d);
 	finished(d);
 }
@@ -341,7 +373,7 @@ on_head(struct httpd *d, bool more)
 		d->last = true;
 		ask(d);
 	} else if (!more) {
-		http_continue(&d->outbuf);
+		http_continue(&d->answers.out);
 	}
 }
 
@@ -488,31 +520,47 @@ on_more(void *arg)
 	on_readable(d, POLLIN);
 }
 
+/* What the client takes at once; -1: it has gone. */
+static int
+write_some(struct httpd *d)
+{
+	char piece[OUTLET_PIECE];
+	struct error err;
+	const char *p;
+	size_t len;
+	ssize_t n;
+
+	if (outlet_next(&d->answers, piece, &p, &len, &err) == -1)
+		return -1;
+	if (len == 0)
+		return 0;
+	n = d->tls != NULL ? tls_send(d->tls, p, len) :
+	    front_put(d->out, p, len);
+	if (n == -1)
+		return errno != EAGAIN && errno != EINTR ? -1 : 0;
+	if (n > 0) {
+		outlet_took(&d->answers, (size_t)n);
+		d->sent_ms = mono_ms();
+	}
+	return 0;
+}
+
 static void
 on_writable(void *arg, short revents)
 {
 	struct httpd *d = arg;
-	ssize_t n;
 
 	/* The handshake goes on. */
-	if (d->outbuf.len == 0 && d->tls != NULL && tls_stuck(d->tls)) {
+	if (outlet_empty(&d->answers) && d->tls != NULL && tls_stuck(d->tls)) {
 		on_readable(d, revents);
 		return;
 	}
-	if (d->outbuf.len > 0) {
-		n = d->tls != NULL ?
-		    tls_send(d->tls, d->outbuf.data, d->outbuf.len) :
-		    front_put(d->out, d->outbuf.data, d->outbuf.len);
-		if (n > 0) {
-			buf_drop(&d->outbuf, (size_t)n);
-			d->sent_ms = mono_ms();
-		} else if (n == -1 && errno != EAGAIN && errno != EINTR) {
-			lost(d);
-			return;
-		}
+	if (write_some(d) == -1) {
+		lost(d);
+		return;
 	}
-	if (d->outbuf.len == 0)
-		buf_reset(&d->outbuf, KEEP);
+	if (outlet_empty(&d->answers))
+		outlet_reset(&d->answers, KEEP);
 	flushed(d);
 	want(d);
 	arm(d);
@@ -541,7 +589,7 @@ httpd_open(struct loop *l, int in, int out, struct tls_conn *tls,
 	d->since_ms = d->sent_ms = mono_ms();
 	http_init(&d->http, LIMIT_HTTP_HEAD, 0);
 	buf_init(&d->inbuf, 2 * PIECE);
-	buf_init(&d->outbuf, OUT_MAX);
+	outlet_init(&d->answers, OUT_MAX);
 	d->rd = loop_fd_add(l, in, POLLIN, on_readable, d);
 	d->wr = loop_fd_add(l, out, 0, on_writable, d);
 	arm(d);
@@ -564,7 +612,7 @@ httpd_close(struct httpd *d)
 	loop_timer_del(d->more);
 	http_free(&d->http);
 	buf_wipe(&d->inbuf);
-	buf_free(&d->outbuf);
+	outlet_free(&d->answers);
 	free(d);
 }
 

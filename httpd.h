@@ -15,10 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct error;
 struct http;
 struct httpd;
 struct loop;
+struct spilled_in;
 struct tls_conn;
 
 struct httpd_calls {
@@ -53,11 +55,18 @@ void httpd_close(struct httpd *d);		/* NULL is fine */
 /* The whole answer. type and body may be NULL; extra: header lines or NULL. */
 void httpd_answer(struct httpd *d, int status, const char *type,
     const char *extra, const void *body, size_t len);
+/* The same; what goes into body comes from the stash. It may be taken, another
+ * buffer left in its place. */
+void httpd_answer_far(struct httpd *d, int status, const char *type,
+    const char *extra, struct buf *body, const struct spilled_in *far);
 /* Or in pieces: 200, then httpd_put() any number of times, then httpd_end(). */
 void httpd_begin(struct httpd *d, const char *type, const char *extra);
 bool httpd_begun(const struct httpd *d);
 void httpd_put(struct httpd *d, const void *data, size_t len);
-size_t httpd_waiting(const struct httpd *d);	/* bytes not yet written */
+void httpd_put_far(struct httpd *d, struct buf *data,
+    const struct spilled_in *far);
+size_t httpd_waiting(const struct httpd *d);	/* bytes in memory, not yet
+						 * written */
 void httpd_end(struct httpd *d);
 
 /* No request after the one under way. */

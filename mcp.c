@@ -498,6 +498,12 @@ mcp_status(const struct mcp *m)
 	return m->status;
 }
 
+const struct spilled_in *
+mcp_far(const struct mcp *m)
+{
+	return m->rpc.far;
+}
+
 bool
 mcp_modern(const struct mcp *m)
 {

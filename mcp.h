@@ -17,6 +17,7 @@ struct error;
 struct loop;
 struct mcp;
 struct spilled;
+struct spilled_in;
 struct tool;
 
 /* What a server offers. Everything is borrowed. */
@@ -67,6 +68,8 @@ void mcp_message(struct mcp *m, const char *text, size_t len,
 void mcp_unreadable(struct mcp *m, const struct error *why, long ticket);
 /* Inside of mcp_send: the HTTP status that goes with this message. */
 int mcp_status(const struct mcp *m);
+/* Inside of mcp_send: what goes into this message (stash.h), or NULL. */
+const struct spilled_in *mcp_far(const struct mcp *m);
 /* Was the message that came last of 2026-07-28 or later? */
 bool mcp_modern(const struct mcp *m);
 /* Is an answer owed for this ticket? */

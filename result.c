@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <stdint.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,6 +13,7 @@
 #include "result.h"
 #include "rpc.h"
 #include "seal.h"
+#include "stash.h"
 
 enum { NO_RESOURCE = -32002 };		/* before 2026-07-28 */
 
@@ -100,9 +102,29 @@ struct answer {
 	const struct rpc_to *to;
 };
 
+/* The object as a text; where in the answer its string that is elsewhere
+ * belongs. */
+static void
+object_block(struct jsonw *w, const struct call *c, struct spilled_in *far)
+{
+	const struct buf *s = &c->structured;
+	size_t before, all;
+
+	jsonw_object(w, NULL);
+	jsonw_str(w, "type", "text");
+	jsonw_bytes(w, "text", s->data, s->len);
+	if (c->far != NULL) {
+		(void)jsonw_fit(s->data, s->len, SIZE_MAX, &all);
+		(void)jsonw_fit(s->data, c->far_at, SIZE_MAX, &before);
+		far->at[far->n++] = w->out->len - 1 - all + before;
+	}
+	jsonw_end(w);
+}
+
 /* Some hosts show the model the text only, others the structure only. */
 static void
-content(struct jsonw *w, const struct call *c, const struct error *err)
+content(struct jsonw *w, const struct call *c, const struct error *err,
+    struct spilled_in *far)
 {
 	jsonw_array(w, "content");
 	if (err != NULL)
@@ -112,7 +134,7 @@ content(struct jsonw *w, const struct call *c, const struct error *err)
 	else if (filled(&c->text))
 		text_block(w, c->text.data, c->text.len);
 	else if (filled(&c->structured))
-		text_block(w, c->structured.data, c->structured.len);
+		object_block(w, c, far);
 	jsonw_end(w);
 }
 
@@ -120,18 +142,27 @@ static bool
 answer_tool(const struct answer *a, const struct call *c,
     const struct error *err)
 {
+	struct spilled_in far = { .spilled = c->far };
 	struct jsonw w;
 	struct buf out;
+	bool sent;
 
 	rpc_begin(&w, &out, a->to);
 	result_begin(&w, a->rows, a->to, false);
-	content(&w, c, err);
-	if (filled(&c->structured))
+	content(&w, c, err, &far);
+	if (filled(&c->structured)) {
 		jsonw_raw(&w, "structuredContent", c->structured.data,
 		    c->structured.len);
+		if (c->far != NULL)
+			far.at[far.n++] = out.len - c->structured.len +
+			    c->far_at;
+	}
 	jsonw_bool(&w, "isError", err != NULL || c->is_error);
 	jsonw_end(&w);
-	return rpc_end(a->rpc, &w, a->to);
+	a->rpc->far = c->far != NULL ? &far : NULL;
+	sent = rpc_end(a->rpc, &w, a->to);
+	a->rpc->far = NULL;
+	return sent;
 }
 
 void

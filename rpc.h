@@ -17,6 +17,7 @@
 struct batch;
 struct buf;
 struct jsonw;
+struct spilled_in;
 
 enum {
 	RPC_PARSE = -32700, RPC_REQUEST = -32600, RPC_METHOD = -32601,
@@ -29,6 +30,8 @@ typedef void rpc_send(void *arg, long ticket, struct buf *json, bool last);
 struct rpc {
 	rpc_send *send;
 	void *arg;
+	/* While a message is sent that has such strings; else NULL. */
+	const struct spilled_in *far;
 	struct batch *batches;		/* rpc.c's own */
 };
 

@@ -41,6 +41,13 @@ struct spilled {
 	unsigned read_block;		/* and which it is */
 };
 
+/* A message in which the bytes of one are missing, at these places. */
+struct spilled_in {
+	struct spilled *spilled;	/* borrowed */
+	unsigned n;
+	size_t at[2];			/* ascending */
+};
+
 struct spilled *spilled_new(struct stash *s);	/* held once; NULL: no memory */
 struct spilled *spilled_hold(struct spilled *p);	/* returns p; may be NULL */
 void spilled_drop(struct spilled *p);		/* NULL is fine */

@@ -16,6 +16,7 @@
 #include "config.h"
 #include "content.h"
 #include "digest.h"
+#include "encoded.h"
 #include "env.h"
 #include "error.h"
 #include "fileop.h"
@@ -24,6 +25,7 @@
 #include "lease.h"
 #include "path.h"
 #include "session.h"
+#include "stash.h"
 #include "tools-sandbox.h"
 #include "utf8.h"
 
@@ -46,6 +48,7 @@ struct file_call {
 	struct buf entries;		/* LIST: as they come */
 	struct jsonw w;
 	long total, most;		/* LIST */
+	struct encoded encoded;		/* READ: as base64 */
 	bool ranged;			/* READ: a part was asked for */
 	enum { AS_DETECTED, AS_TEXT, AS_BASE64 } as;
 };
@@ -150,6 +153,11 @@ start_op(struct call *c, const struct event *ev, struct error *err)
 		f->req.address = claim.address;
 		f->req.known = f->h.known;
 	}
+	if (f->req.take != NULL) {
+		encoded_free(&f->encoded);
+		encoded_begin(&f->encoded,
+		    ((const struct env *)c->env)->stash);
+	}
 	f->op = fileop_start(c->env, &f->req, call_event, c);
 	buf_init(&f->req.data, 0);	/* the operation's now */
 	if (f->op != NULL)
@@ -248,6 +256,7 @@ file_release(struct call *c)
 	fileop_close(f->op);
 	lease_drop(&f->lease);
 	content_close(&f->content);
+	encoded_free(&f->encoded);
 	buf_free(&f->req.data);
 	buf_free(&f->entries);
 	free(f->path);
@@ -394,8 +403,8 @@ static const struct arg download_args[] = {
 	{ "binary", ARG_BOOL, 0, 0, 0, "false", .help =
 	    "Not given: see encoding." },
 	{ "offset", ARG_INT, 0, 0, INT64_MAX, "0", .help = NULL },
-	{ "length", ARG_INT, ARG_NULL | ARG_TERSE, 1, LIMIT_DOWNLOAD, NULL,
-	    .help = NULL },
+	{ "length", ARG_INT, ARG_NULL | ARG_TERSE, 1, LIMIT_DOWNLOAD_LONG,
+	    NULL, .help = NULL },
 	TIMEOUT_ARG,
 	{ NULL }
 };
@@ -409,6 +418,31 @@ static const struct arg download_out[] = {
 	{ NULL }
 };
 
+/* Base64 goes to the client by way of the stash: where there is one, and where
+ * the answer is no part of another message. */
+static int
+choose_way(struct call *c, struct error *err)
+{
+	const struct env *env = c->env;
+	const struct error *why = stash_why(env->stash);
+	struct file_call *f = c->data;
+	bool can = f->as == AS_BASE64 && c->batch == NULL && why == NULL;
+
+	if (can) {
+		f->req.take = encoded_put;
+		f->req.take_arg = &f->encoded;
+	}
+	if (can || f->req.length <= LIMIT_DOWNLOAD)
+		return 0;
+	(void)error_set(err, ERR_INPUT, "length: more than %ld bytes are read "
+	    "with binary=true only", (long)LIMIT_DOWNLOAD);
+	if (f->as == AS_BASE64)
+		(void)error_set(err, ERR_INPUT, "length: more than %ld bytes "
+		    "can't be read now: %.400s", (long)LIMIT_DOWNLOAD,
+		    why != NULL ? why->text : "this is part of a batch");
+	return -1;
+}
+
 static enum step
 download_start(struct call *c, struct json args, struct error *err)
 {
@@ -421,7 +455,8 @@ download_start(struct call *c, struct json args, struct error *err)
 	    tools_int(c->tool, args, "length") : LIMIT_DOWNLOAD;
 	f->as = !tools_has(args, "binary") ? AS_DETECTED :
 	    tools_bool(c->tool, args, "binary") ? AS_BASE64 : AS_TEXT;
-	return begin(c, args, FILEOP_READ, err);
+	return choose_way(c, err) == -1 ? STEP_FAIL :
+	    begin(c, args, FILEOP_READ, err);
 }
 
 /*
@@ -462,16 +497,50 @@ write_content(struct jsonw *w, const struct buf *b, bool text, size_t len)
 	buf_puts(w->out, "\"");
 }
 
+/* All after the content. */
+static void
+tell_rest(struct jsonw *w, long len, const char *encoding, long size,
+    const char *sum)
+{
+	jsonw_int(w, "bytes_read", len);
+	jsonw_str(w, "encoding", encoding);
+	jsonw_int(w, "size", size);
+	jsonw_str(w, "sha256", sum);
+	jsonw_end(w);
+}
+
+/* It is base64 already; a long one never comes into memory. */
+static enum step
+encoded(struct call *c, long size, struct error *err)
+{
+	struct file_call *f = c->data;
+	struct encoded *e = &f->encoded;
+	struct jsonw w;
+
+	if (encoded_end(e, err) == -1)
+		return STEP_FAIL;
+	jsonw_init(&w, &c->structured);
+	jsonw_object(&w, NULL);
+	jsonw_bytes(&w, "content", e->text.len > 0 ? e->text.data : "",
+	    e->text.len);
+	if (e->spilled != NULL) {
+		c->far = spilled_hold(e->spilled);
+		c->far_at = c->structured.len - 1;
+	}
+	tell_rest(&w, (long)e->size, "base64", size, e->sha256);
+	return STEP_DONE;
+}
+
 static enum step
 downloaded(struct call *c, struct fileop_result *r, struct error *err)
 {
 	const struct file_call *f = c->data;
 	size_t len = r->data.len, chars = 0;
-	bool more = f->req.offset + (long)len < r->size;
-	bool text = len == 0 || is_text(&r->data, more, &chars);
+	bool far = f->req.take != NULL, more, text;
 	char sum[65];
 	struct jsonw w;
 
+	more = f->req.offset + (long)(far ? f->encoded.size : len) < r->size;
 	if (!f->ranged && more) {
 		error_set(err, ERR_LIMIT, "File '%.200s' has %ld bytes, more "
 		    "than the %ld of one answer: read it in pieces, with "
@@ -479,6 +548,9 @@ downloaded(struct call *c, struct fileop_result *r, struct error *err)
 		    (long)LIMIT_DOWNLOAD);
 		return STEP_FAIL;
 	}
+	if (far)
+		return encoded(c, r->size, err);
+	text = len == 0 || is_text(&r->data, more, &chars);
 	if (!text && f->as == AS_TEXT) {
 		error_set(err, ERR_INPUT, "File at '%.200s' contains non-UTF-8 "
 		    "bytes. Set binary=True to retrieve it as base64.",
@@ -492,11 +564,7 @@ downloaded(struct call *c, struct fileop_result *r, struct error *err)
 	jsonw_object(&w, NULL);
 	write_content(&w, &r->data, text, len);
 	buf_free(&r->data);
-	jsonw_int(&w, "bytes_read", (long)len);
-	jsonw_str(&w, "encoding", text ? "utf-8" : "base64");
-	jsonw_int(&w, "size", r->size);
-	jsonw_str(&w, "sha256", sum);
-	jsonw_end(&w);
+	tell_rest(&w, (long)len, text ? "utf-8" : "base64", r->size, sum);
 	return STEP_DONE;
 }
 

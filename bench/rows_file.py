@@ -10,7 +10,7 @@ from measure import Failed, Row, hello, kb, tool
 
 TITLE = "Files"
 IN = 16 << 20
-OUT = 384 << 10
+OUT = 16 << 20
 SOME = 64 << 20
 WHOLE = 1 << 30
 NAMES = {SOME: "64 MB", WHOLE: "1 GB"}

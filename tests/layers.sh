@@ -7,7 +7,7 @@
 layers='error buf base64 digest utf8 spill log mono budget address token duration
 	agents http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
-	webfail path listing file dotenv dns jobwire stash content
+	webfail path listing file dotenv dns jobwire stash content encoded
 event loop web webset config config-print conffile completion proxy kubeconfig
 	kubeconfig-own kubeload kubeuser kubeexec execcred plugin plugin-own
 	plugin-run plugin-helper k8sauth k8s k8sfail watch
@@ -23,7 +23,7 @@ call tools tools-sandbox handle link run fileop fileop-back
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject
 	jobflow-result jobflow-end jobcache tools-job tool-job tool-joblist
 	serve api api-files
-guard tls meet sse httpd auth stats mcp mcp-own mcp-self mcp-call
+guard tls meet sse outlet httpd auth stats mcp mcp-own mcp-self mcp-call
 	mcp-field audit result intake front front-http front-own front-sse
 	front-probe listener
 sandbox hosting offer mcp-sandbox mcp-sandbox-agent'

@@ -230,6 +230,148 @@ def test_a_client_that_leaves_halfway_leaves_nothing(one):
     assert one.program.close() == 0
 
 
+# Answers
+
+ANSWER = 64 * MB        # LIMIT_DOWNLOAD_LONG
+NEEDLESS = 1433600      # LIMIT_DOWNLOAD
+
+
+def download(box, path="big", **more):
+    return box.program.request("tools/call", {
+        "name": "download_file", "arguments": box.arguments(
+            path=path, binary=True, timeout=600, **more)})
+
+
+def read(reply):
+    """The bytes of an answer, which says them twice."""
+    out = success(reply["result"])
+    assert json.loads(reply["result"]["content"][0]["text"]) == out
+    data = base64.b64decode(out["content"], validate=True)
+    assert out["bytes_read"] == len(data) and out["encoding"] == "base64"
+    assert out["sha256"] == hashlib.sha256(data).hexdigest()
+    return data
+
+
+def stop_reading(program):
+    """After a last line, so that none is being read."""
+    program.reading.clear()
+    program.ask("ping", modern=False)
+
+
+def test_64_mb_come_out_in_one_answer(box):
+    """issue 4: 1 GB in and out with flat memory"""
+    done(box, upload(box, ANSWER + 5))
+    out = read(box.program.reply(download(box, length=ANSWER), 120))
+    assert len(out) == ANSWER
+    assert hashlib.sha256(out).hexdigest() == digest(ANSWER)
+    given_back(box.program)
+    assert len(read(box.program.reply(
+        download(box, length=ANSWER, offset=ANSWER), 60))) == 5
+    flat(box.program)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 49151, 49152, 49153, 65537,
+                                  MB + 1])
+def test_an_answer_of_any_length_is_whole(one, size):
+    done(one, upload(one, size, "f"))
+    assert read(one.program.reply(download(one, "f"), 60)) == \
+        b"".join(pieces(size))
+
+
+def test_answers_at_once_do_not_mix(one):
+    done(one, upload(one, 9 * MB))
+    whole = b"".join(pieces(9 * MB))
+    ids = {download(one, offset=at, length=size): (at, size)
+           for at, size in ((0, 3 * MB), (7, 9 * MB), (MB, 10), (5, 2 * MB))}
+    ping = one.program.request("ping", modern=False)
+    for id, (at, size) in ids.items():
+        assert read(one.program.reply(id, 60)) == whole[at:at + size]
+    assert one.program.reply(ping)["result"] == {}
+    given_back(one.program)
+    flat(one.program)
+
+
+def test_a_client_that_reads_slowly_costs_no_memory(one):
+    done(one, upload(one, 8 * MB))
+    whole = b"".join(pieces(8 * MB))
+    stop_reading(one.program)
+    ids = [download(one, length=8 * MB) for _ in range(3)]
+    wait_for(lambda: spooled(one.program) >= 3 * 10 << 10, "all of them")
+    one.program.reading.set()
+    for id in ids:
+        assert read(one.program.reply(id, 60)) == whole
+    given_back(one.program)
+    flat(one.program)
+
+
+def test_a_download_is_cancelled_while_it_comes(one):
+    done(one, upload(one, 24 * MB))
+    one.program.cancel(download(one, length=24 * MB))
+    assert one.program.silence() == []
+    given_back(one.program)
+    # One that has been answered is not called back.
+    id = download(one, length=MB)
+    reply = one.program.reply(id, 60)
+    one.program.cancel(id)
+    assert len(read(reply)) == MB
+
+
+def test_who_leaves_amid_an_answer_leaves_nothing(one):
+    done(one, upload(one, 24 * MB))
+    stop_reading(one.program)
+    download(one, length=24 * MB)
+    wait_for(lambda: spooled(one.program) >= 30 << 10, "all of it")
+    one.program.end_input()
+    assert one.program.child.wait(10) == 0
+
+
+def test_an_answer_that_the_disk_has_no_room_for(standin, start):
+    standin.pool()
+    program = start(wrap=["prlimit", f"--fsize={2 * MB}"])
+    box = Box(standin, program)
+    box.run(f"head -c {4 * MB} /dev/zero >big")
+    text = failure(program.reply(download(box, length=4 * MB), 60)["result"])
+    assert "File too large" in text and "/tmp" in text
+    given_back(program)
+    assert read(program.reply(download(box, length=MB), 60)) == bytes(MB)
+
+
+def test_without_a_folder_answers_have_their_old_limit(standin, start):
+    standin.pool()
+    box = Box(standin, start(env={"TMPDIR": "/nowhere"}))
+    box.run(f"head -c {4 * MB} /dev/zero >big")
+    reply = box.program.reply(download(box, length=NEEDLESS), 60)
+    assert read(reply) == bytes(NEEDLESS)
+    text = failure(box.program.reply(download(box, length=NEEDLESS + 1))[
+        "result"])
+    assert "TMPDIR" in text and str(NEEDLESS) in text
+
+
+def test_a_text_is_never_that_long(one):
+    one.run(f"head -c {NEEDLESS} /dev/zero | tr '\\0' x >text")
+    for more in ({}, {"binary": False}):
+        arguments = one.arguments(path="text", **more)
+        out = success(one.program.tool("download_file", {
+            **arguments, "length": NEEDLESS}, 60))
+        assert out["content"] == "x" * NEEDLESS
+        assert "binary=true" in failure(one.program.tool("download_file", {
+            **arguments, "length": NEEDLESS + 1}))
+
+
+def test_a_long_answer_goes_in_no_batch(one):
+    one.program.initialize("2025-03-26")
+    one.run(f"head -c {2 * MB} /dev/zero >big")
+
+    def ask(size):
+        one.program.send([{
+            "jsonrpc": "2.0", "id": size, "method": "tools/call", "params": {
+                "name": "download_file", "arguments": one.arguments(
+                    path="big", binary=True, length=size)}}])
+        return one.program.recv()[0]
+    assert read(ask(MB)) == bytes(MB)
+    assert "batch" in failure(ask(2 * MB)["result"])
+
+
 # Files of jobs
 
 @pytest.fixture
@@ -416,4 +558,30 @@ def test_half_a_body_gives_its_space_back(web):
     connection.send(before + b"A" * (4 * MB))
     wait_for(lambda: spooled(box) >= 3 << 10, "its bytes")
     connection.close()
+    wait_for(lambda: not os.path.exists(f"/proc/{box.pid}"), "its end")
+
+
+@pytest.mark.parametrize("accept", [
+    "application/json, text/event-stream", "text/event-stream"])
+def test_a_long_answer_by_http(web, accept):
+    box = Served(web)
+    success(box.ask("execute_command", box.arguments(
+        command=f"seq {3 * MB} >big")).reply()["result"])
+    whole = "".join(f"{i}\n" for i in range(1, 3 * MB + 1)).encode()
+    for size in (len(whole), 17, 5 * MB):
+        answer = box.connection.ask(tool("download_file", box.arguments(
+            path="big", binary=True, length=size), Accept=accept))
+        assert read(answer.reply()) == whole[:size]
+    given_back(box)
+    flat(box)
+
+
+def test_who_leaves_amid_an_answer_by_http_leaves_nothing(web):
+    box = Served(web)
+    success(box.ask("execute_command", box.arguments(
+        command=f"head -c {24 * MB} /dev/zero >big")).reply()["result"])
+    box.connection.send(tool("download_file", box.arguments(
+        path="big", binary=True, length=24 * MB)))
+    wait_for(lambda: spooled(box) >= 30 << 10, "all of it")
+    box.connection.reset()
     wait_for(lambda: not os.path.exists(f"/proc/{box.pid}"), "its end")

@@ -104,37 +104,29 @@ show_job(const struct alive *a, struct json object)
 	    "running");
 }
 
-/* path ends where "&continue=" may follow. */
+struct showing {
+	const struct alive *a;
+	show_fn *fn;
+};
+
+static int
+show_page(void *arg, struct json items, struct error *err)
+{
+	const struct showing *s = arg;
+
+	(void)err;
+	for (struct json m = json_first(items); json_type(m) != JSON_NONE;
+	    m = json_next(m))
+		s->fn(s->a, m);
+	return 0;
+}
+
 static int
 list(const struct alive *a, const char *path, show_fn *fn, struct error *err)
 {
-	char from[1024] = "";
-	struct answer r;
-	struct buf at;
-	int ret;
+	struct showing s = { a, fn };
 
-	do {
-		r = (struct answer){ .err = { ERR_SYSTEM, "out of memory" } };
-		buf_init(&at, 8192);
-		buf_puts(&at, path);
-		if (from[0] != '\0')
-			buf_puts(&at, "&continue=");
-		k8s_escape(&at, from);
-		from[0] = '\0';
-		ret = buf_ok(&at) ? ask(a->env, &r, "GET", at.data, NULL) : -1;
-		buf_free(&at);
-		if (ret == 0) {
-			for (struct json m = json_first(json_get(json_root(
-			    r.doc), "items")); json_type(m) != JSON_NONE;
-			    m = json_next(m))
-				fn(a, m);
-			(void)json_str(json_path(json_root(r.doc),
-			    "metadata.continue"), from, sizeof(from));
-		}
-		*err = r.err;
-		answer_free(&r);
-	} while (ret == 0 && from[0] != '\0');
-	return ret;
+	return ask_list(a->env, path, show_page, &s, err);
 }
 
 static int
@@ -181,7 +173,7 @@ shells(const struct alive *a, struct error *err)
 
 	buf_init(&path, 4096);
 	manifest_list(&path, c->namespace != NULL ? c->namespace :
-	    a->env->namespace, "pods", c->domain, NULL, "");
+	    a->env->namespace, "pods", c->domain, NULL);
 	if (buf_ok(&path))
 		r = list(a, path.data, show_pod, err);
 	buf_free(&path);

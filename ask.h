@@ -12,17 +12,29 @@
 
 struct env;
 
-struct answer {
-	struct json_doc *doc;	/* NULL: err says why */
+struct asked {
+	struct json_doc *doc;
 	struct buf body;
 	struct error err;
-	bool over;
+	bool over, expired;	/* expired: 410, and yet there may be a doc */
 };
 
 /* body may be NULL. 0, or -1 with a->err; to be freed in any case. */
-int ask(struct env *env, struct answer *a, const char *method,
+int ask(struct env *env, struct asked *a, const char *method,
     const char *path, const char *body);
-void answer_free(struct answer *a);
+void asked_free(struct asked *a);
+
+/* The items of one page; what it returns ends the list unless it is 0. */
+typedef int ask_page_fn(void *arg, struct json items, struct error *err);
+
+/*
+ * Every page of a list, LIMIT_PAGES at most. path ends where "&continue=" may
+ * follow. A list that grows too old while it is read goes on with what is
+ * there now, if the server offers that: an object may then come twice or not
+ * at all, so only what bears this may be done with it. 0, or -1 with err.
+ */
+int ask_list(struct env *env, const char *path, ask_page_fn *fn, void *arg,
+    struct error *err);
 
 /* A line, cut at 1000 bytes. Nobody cares when nobody reads. */
 void say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

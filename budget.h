@@ -45,6 +45,7 @@
 	X(LIMIT_PLUGIN_OUTPUT, 256L << 10, "bytes", "what it prints")	\
 	X(LIMIT_PLUGIN_LINES, 100, "lines", "of its errors in our log") \
 	X(LIMIT_LIST, 500, "objects", "in one page of a list")		\
+	X(LIMIT_PAGES, 40, "pages", "of a list, for gc and ls")		\
 	X(LIMIT_CONNECT_MS, 10000, "ms", "to connect, TLS included")	\
 	X(LIMIT_FIRST_BYTE_MS, 30000, "ms", "until an answer begins")	\
 	X(LIMIT_IDLE_MS, 30000, "ms", "between two pieces of an answer") \

@@ -78,7 +78,7 @@ static bool
 server(struct doctor *d, const struct kubeconfig *kc)
 {
 	char version[64] = "of unknown version", text[512];
-	struct answer a;
+	struct asked a;
 	bool there = ask(d->env, &a, "GET", "/version", NULL) == 0;
 
 	if (there) {
@@ -93,7 +93,7 @@ server(struct doctor *d, const struct kubeconfig *kc)
 		bad(d, "API server", a.err.text);
 		d->missing = true;
 	}
-	answer_free(&a);
+	asked_free(&a);
 	return there;
 }
 
@@ -102,7 +102,7 @@ static bool
 served(struct doctor *d, const char *group, const char *version)
 {
 	char path[128];
-	struct answer a;
+	struct asked a;
 	bool there;
 
 	(void)snprintf(path, sizeof(path), "/apis/%s/%s", group, version);
@@ -112,7 +112,7 @@ served(struct doctor *d, const char *group, const char *version)
 	else
 		bad(d, "API", a.err.text);
 	d->missing |= !there;
-	answer_free(&a);
+	asked_free(&a);
 	return there;
 }
 
@@ -120,7 +120,7 @@ served(struct doctor *d, const char *group, const char *version)
 static void
 pools(struct doctor *d, const char *namespace)
 {
-	struct answer a;
+	struct asked a;
 	struct json m;
 	char name[254], text[600];
 	size_t n = 0;
@@ -149,7 +149,7 @@ pools(struct doctor *d, const char *namespace)
 		bad(d, "warm pool", text);
 		d->missing = true;
 	}
-	answer_free(&a);
+	asked_free(&a);
 }
 
 /* --- rights ---------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static int
 may(struct doctor *d, const struct right *r, const char *verb,
     const char *namespace, struct error *why)
 {
-	struct answer a;
+	struct asked a;
 	struct buf body;
 	bool yes = false;
 	int known = -1;
@@ -193,12 +193,12 @@ may(struct doctor *d, const struct right *r, const char *verb,
 		known = ask(d->env, &a, "POST", "/apis/authorization.k8s.io/v1"
 		    "/selfsubjectaccessreviews", body.data);
 	else
-		a = (struct answer){ .err = { ERR_SYSTEM, "out of memory" } };
+		a = (struct asked){ .err = { ERR_SYSTEM, "out of memory" } };
 	if (known == 0)
 		(void)json_bool(json_path(json_root(a.doc), "status.allowed"),
 		    &yes);
 	*why = a.err;
-	answer_free(&a);
+	asked_free(&a);
 	buf_free(&body);
 	return known == 0 ? yes : -1;
 }

@@ -54,7 +54,7 @@ delete(struct gc *g, const char *resource, const char *name, const char *uid,
     const char *version, long grace, const char *why)
 {
 	struct buf path, body;
-	struct answer r;
+	struct asked r;
 	bool done = false;
 
 	buf_init(&path, 1024);
@@ -69,7 +69,7 @@ delete(struct gc *g, const char *resource, const char *name, const char *uid,
 	} else if (r.err.code != ERR_GONE && r.err.code != ERR_CONFLICT) {
 		complain(g, &r.err);
 	}
-	answer_free(&r);
+	asked_free(&r);
 	buf_free(&path);
 	buf_free(&body);
 	return done;
@@ -122,34 +122,35 @@ keep(struct gc *g, struct json items, bool pods, struct error *err)
 	return 0;
 }
 
-/* All pages. session as in manifest_list(). */
+static int
+keep_pods(void *arg, struct json items, struct error *err)
+{
+	return keep(arg, items, true, err);
+}
+
+static int
+keep_secrets(void *arg, struct json items, struct error *err)
+{
+	return keep(arg, items, false, err);
+}
+
+/* session as in manifest_list(). */
 static int
 list(struct gc *g, bool pods, const char *session, struct error *err)
 {
-	char from[1024] = "";
-	struct answer r;
 	struct buf path;
-	int ret;
+	int r;
 
 	if (pods)
 		g->npods = 0;
-	do {
-		buf_init(&path, 4096);
-		manifest_list(&path, g->namespace, pods ? "pods" : "secrets",
-		    g->c->domain, session, from);
-		ret = ask(g->env, &r, "GET", path.data, NULL);
-		buf_free(&path);
-		from[0] = '\0';
-		if (ret == 0) {
-			ret = keep(g, json_get(json_root(r.doc), "items"),
-			    pods, &r.err);
-			(void)json_str(json_path(json_root(r.doc),
-			    "metadata.continue"), from, sizeof(from));
-		}
-		*err = r.err;
-		answer_free(&r);
-	} while (ret == 0 && from[0] != '\0');
-	return ret;
+	buf_init(&path, 4096);
+	manifest_list(&path, g->namespace, pods ? "pods" : "secrets",
+	    g->c->domain, session);
+	r = buf_ok(&path) ? ask_list(g->env, path.data, pods ? keep_pods :
+	    keep_secrets, g, err) : error_set(err, ERR_SYSTEM,
+	    "out of memory");
+	buf_free(&path);
+	return r;
 }
 
 /* --- what is over -------------------------------------------------------- */

@@ -138,7 +138,7 @@ manifest_path(struct buf *out, const char *namespace, const char *resource,
 
 void
 manifest_list(struct buf *out, const char *namespace, const char *resource,
-    const char *domain, const char *session, const char *from)
+    const char *domain, const char *session)
 {
 	manifest_path(out, namespace, resource, NULL);
 	buf_printf(out, "?limit=%d&labelSelector=", LIMIT_LIST);
@@ -152,10 +152,6 @@ manifest_list(struct buf *out, const char *namespace, const char *resource,
 		buf_puts(out, "%2C%21");
 		k8s_escape(out, domain);
 		buf_puts(out, "%2Fsession-id");
-	}
-	if (from[0] != '\0') {
-		buf_puts(out, "&continue=");
-		k8s_escape(out, from);
 	}
 }
 

@@ -44,10 +44,9 @@ int pod_order(const void *a, const void *b);	/* of struct pod, for qsort */
 /* name NULL: the collection. resource: "pods", "secrets". */
 void manifest_path(struct buf *out, const char *namespace,
     const char *resource, const char *name);
-/* session NULL: all of ours; "": warm pods only. from: continue, or "". */
+/* session NULL: all of ours; "": warm pods only. */
 void manifest_list(struct buf *out, const char *namespace,
-    const char *resource, const char *domain, const char *session,
-    const char *from);
+    const char *resource, const char *domain, const char *session);
 void manifest_secret_name(char dst[96], const char *session);
 
 /* now: RFC 3339. session NULL: a warm pod. */

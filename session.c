@@ -624,7 +624,7 @@ session_end(struct sessions *ss, const char *id, event_fn *fn, void *arg)
 	(void)snprintf(e->id, sizeof(e->id), "%s", id);
 	buf_init(&path, 2048);
 	manifest_list(&path, ss->namespace, "pods", env->config->pod.domain,
-	    id, "");
+	    id);
 	e->op = k8s_send(env->k8s, "GET", path.data, NULL, 0, on_end_list, e);
 	buf_free(&path);
 	if (e->op != NULL)

@@ -439,7 +439,7 @@ list(struct setup *s)
 
 	buf_init(&path, 2048);
 	manifest_list(&path, s->namespace, "pods", s->env->config->pod.domain,
-	    s->session, "");
+	    s->session);
 	send(s, SETUP_LIST, "GET", &path, NULL);
 }
 
@@ -475,7 +475,7 @@ pool(struct setup *s)
 
 	buf_init(&path, 2048);
 	manifest_list(&path, s->namespace, "pods", s->env->config->pod.domain,
-	    "", "");
+	    "");
 	send(s, SETUP_POOL, "GET", &path, NULL);
 }
 
@@ -836,7 +836,7 @@ setup_start(struct env *env, const struct setup_req *req, event_fn *fn,
 	(void)snprintf(s->token, sizeof(s->token), "%s", req->token);
 	buf_init(&path, 2048);
 	manifest_list(&path, s->namespace, "pods", env->config->pod.domain,
-	    s->session, "");
+	    s->session);
 	s->op = k8s_send(env->k8s, "GET", path.data, NULL, 0, on_reply, s);
 	buf_free(&path);
 	if (s->op != NULL)

@@ -243,7 +243,7 @@ START_TEST(selectors_are_those_of_the_original)
 	struct buf b;
 
 	buf_init(&b, 4096);
-	manifest_list(&b, "tarsy", "pods", domain, sessions[_i], "");
+	manifest_list(&b, "tarsy", "pods", domain, sessions[_i]);
 	ck_assert_str_eq(strstr(b.data, "labelSelector=") + 14, want[_i]);
 	buf_free(&b);
 }

@@ -14,6 +14,7 @@
 #include "base64.h"
 #include "budget.h"
 #include "buf.h"
+#include "config.h"
 #include "digest.h"
 #include "error.h"
 #include "file.h"
@@ -498,19 +499,13 @@ auth_check(const struct auth *a, const struct peer *p, const struct http *h,
 static bool
 may_call(const char *list, struct json v)
 {
-	char name[256];
-	size_t n, len;
+	char name[256], one[256];
 
 	if (!json_str(v, name, sizeof(name)) || *name == '\0')
 		return false;
-	len = strlen(name);
-	for (; *list != '\0'; list += n) {
-		list += strspn(list, ", ");
-		n = strcspn(list, ", ");
-		if ((n == len && strncmp(list, name, n) == 0) ||
-		    (n == 3 && strncmp(list, "all", 3) == 0))
+	while (config_item(&list, one, sizeof(one)))
+		if (strcmp(one, name) == 0 || strcmp(one, "all") == 0)
 			return true;
-	}
 	return false;
 }
 

@@ -197,30 +197,29 @@ config_rows(size_t *n)
 bool
 config_allows(const char *list, const char *name)
 {
-	size_t len = strlen(name);
+	char one[256];
 
 	if (list == NULL || strcmp(list, "all") == 0)
 		return true;
-	while (*list != '\0') {
-		size_t n = strcspn(list, ", ");
-
-		if (n == len && strncmp(list, name, n) == 0)
+	while (config_item(&list, one, sizeof(one)))
+		if (strcmp(one, name) == 0)
 			return true;
-		list += n;
-		list += strspn(list, ", ");
-	}
 	return false;
 }
 
 bool
 config_item(const char **list, char *dst, size_t size)
 {
+	const char *at;
 	size_t len;
 
-	*list += strspn(*list, ", ");
-	len = strcspn(*list, ", ");
-	(void)snprintf(dst, size, "%.*s", (int)len, *list);
-	*list += len;
+	do {
+		at = *list + strspn(*list, ", ");
+		len = strcspn(at, ", ");
+		*list = at + len;
+	} while (len >= size);
+	memcpy(dst, at, len);
+	dst[len] = '\0';
 	return len > 0;
 }
 

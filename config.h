@@ -140,8 +140,8 @@ void config_print(const struct config *c, struct buf *out);
 
 /* Is name in the comma-separated list? A NULL list allows everything. */
 bool config_allows(const char *list, const char *name);
-/* The next name of such a list into dst, cut to fit, and *list behind it.
- * False: there is no further one. */
+/* The next name of such a list into dst, and *list behind it; one that does
+ * not fit is nobody's name. False: there is no further one. */
 bool config_item(const char **list, char *dst, size_t size);
 
 /* One row of the table. n: how many there are. */

@@ -66,21 +66,13 @@ common(const char *callers, const char *operators)
 {
 	struct buf list;
 	char name[64];
-	size_t n;
 
 	buf_init(&list, strlen(callers) + 1);
 	buf_puts(&list, "");
-	for (; *callers != '\0'; callers += n) {
-		callers += strspn(callers, ", ");
-		n = strcspn(callers, ", ");
-		if (n == 0 || n >= sizeof(name))
-			continue;
-		memcpy(name, callers, n);
-		name[n] = '\0';
+	while (config_item(&callers, name, sizeof(name)))
 		if (config_allows(operators, name))
 			buf_printf(&list, "%s%s", list.len > 0 ? "," : "",
 			    name);
-	}
 	if (buf_ok(&list))
 		return list.data != NULL ? list.data : strdup("");
 	buf_free(&list);
@@ -332,14 +324,11 @@ fits(const struct route *r, const char *path)
 static bool
 method_ok(const char *methods, const char *method)
 {
-	size_t n, len = strlen(method);
+	char one[16];
 
-	for (; methods != NULL && *methods != '\0'; methods += n) {
-		methods += strspn(methods, ", ");
-		n = strcspn(methods, ", ");
-		if (n == len && strncmp(methods, method, n) == 0)
+	while (methods != NULL && config_item(&methods, one, sizeof(one)))
+		if (strcmp(one, method) == 0)
 			return true;
-	}
 	return methods == NULL;
 }
 

@@ -112,25 +112,24 @@ check_labels(const char *what, struct json map, struct error *err)
 static int
 check_domains(const char *list, struct json map, struct error *err)
 {
-	char key[400];
+	char key[400], domain[254];
+	const char *rest;
 	struct json m;
 
 	for (m = json_first(map); json_type(m) != JSON_NONE; m = json_next(m)) {
-		size_t len;
-		const char *p;
+		size_t len, n;
+		bool good = false;
 
 		(void)json_str(json_key(m), key, sizeof(key));
 		len = strcspn(key, "/");
-		for (p = list; *p != '\0'; p += strspn(p, ", ")) {
-			size_t n = strcspn(p, ", ");
-
-			if (key[len] == '/' && len >= n && n > 0 &&
-			    strncmp(key + len - n, p, n) == 0 &&
-			    (len == n || key[len - n - 1] == '.'))
-				break;
-			p += n;
+		rest = list;
+		while (!good && config_item(&rest, domain, sizeof(domain))) {
+			n = strlen(domain);
+			good = key[len] == '/' && len >= n &&
+			    strncmp(key + len - n, domain, n) == 0 &&
+			    (len == n || key[len - n - 1] == '.');
 		}
-		if (*p == '\0')
+		if (!good)
 			return error_set(err, ERR_INPUT, "pod_labels: the "
 			    "cluster does not allow the key '%.100s': it must "
 			    "begin with one of these domains, or one below, "

@@ -51,18 +51,14 @@ templates_start(struct call *c, struct json args, struct error *err)
 }
 
 static void
-list_one(struct jsonw *w, const char *namespace, size_t len)
+list_one(struct jsonw *w, const char *namespace)
 {
 	char text[128];
 
-	if (len == 0 || len > 63)
-		return;
 	jsonw_object(w, NULL);
-	(void)snprintf(text, sizeof(text), "%s%.*s", scheme, (int)len,
-	    namespace);
+	(void)snprintf(text, sizeof(text), "%s%s", scheme, namespace);
 	jsonw_str(w, "uri", text);
-	(void)snprintf(text, sizeof(text), "sandboxes in %.*s", (int)len,
-	    namespace);
+	(void)snprintf(text, sizeof(text), "sandboxes in %s", namespace);
 	jsonw_str(w, "name", text);
 	jsonw_str(w, "description", about);
 	jsonw_str(w, "mimeType", "text/plain");
@@ -76,6 +72,7 @@ list_start(struct call *c, struct json args, struct error *err)
 	const struct env *env = c->env;
 	const char *at = env->config->namespaces;
 	struct jsonw w;
+	char one[64];		/* no namespace is longer */
 
 	(void)args;
 	(void)err;
@@ -84,12 +81,8 @@ list_start(struct call *c, struct json args, struct error *err)
 	jsonw_init(&w, &c->structured);
 	jsonw_object(&w, NULL);
 	jsonw_array(&w, "resources");
-	for (; *at != '\0'; at += strspn(at, ", ")) {
-		size_t n = strcspn(at, ", ");
-
-		list_one(&w, at, n);
-		at += n;
-	}
+	while (config_item(&at, one, sizeof(one)))
+		list_one(&w, one);
 	jsonw_end(&w);
 	jsonw_end(&w);
 	return STEP_DONE;

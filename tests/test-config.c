@@ -192,6 +192,22 @@ START_TEST(a_list_allows_whole_names_only)
 }
 END_TEST
 
+START_TEST(a_list_has_whole_names_only)
+{
+	const char *list = " ,a, toolong,,\0b";
+	char one[4];
+
+	ck_assert(config_item(&list, one, sizeof(one)));
+	ck_assert_str_eq(one, "a");
+	ck_assert(!config_item(&list, one, sizeof(one)));
+	ck_assert_str_eq(one, "");
+	ck_assert(!config_item(&list, one, sizeof(one)));
+	list = "toolong,bcd";
+	ck_assert(config_item(&list, one, sizeof(one)));
+	ck_assert_str_eq(one, "bcd");
+}
+END_TEST
+
 START_TEST(help_fits_a_screen)
 {
 	struct buf b;
@@ -270,6 +286,7 @@ main(void)
 	    sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, an_older_name_of_a_mode_is_the_mode);
 	tcase_add_test(t, a_list_allows_whole_names_only);
+	tcase_add_test(t, a_list_has_whole_names_only);
 	tcase_add_test(t, help_fits_a_screen);
 	return suite_run(s);
 }

@@ -144,6 +144,7 @@ serve_request(int fd, int nth)
 	put_goodbye(fd, 1000);
 }
 
+/* users.md 6 */
 START_TEST(asks_for_the_command_as_it_was_given)
 {
 	struct server server;
@@ -181,6 +182,7 @@ serve_exit_7(int fd, int nth)
 	put_goodbye(fd, 1000);
 }
 
+/* users.md 6 */
 START_TEST(takes_the_exit_status_from_the_status_frame_alone)
 {
 	struct server server;
@@ -204,6 +206,7 @@ serve_not_there(int fd, int nth)
 	put_goodbye(fd, 1000);
 }
 
+/* users.md 15 */
 START_TEST(tells_a_program_that_could_not_be_started)
 {
 	struct server server;

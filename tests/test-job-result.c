@@ -213,6 +213,7 @@ END_TEST
 	"S{\"state\":\"ended\",\"end\":{\"why\":\"" why "\","		\
 	"\"exit_code\":" code "}}"
 
+/* users.md 51, 52 */
 START_TEST(the_runner_and_the_pod_say_what_became_of_it)
 {
 	static const struct job_pod oom = { .main_ended = true,

@@ -498,7 +498,7 @@ START_TEST(only_the_clone_container_sees_the_secret)
 }
 END_TEST
 
-/* Pod Security Standards, level restricted, for every container. */
+/* users.md 49: Pod Security Standards, restricted, for every container. */
 START_TEST(every_container_is_restricted)
 {
 	static const char *const all[][2] = { { "initContainers", "inject" },

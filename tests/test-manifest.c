@@ -155,7 +155,7 @@ START_TEST(a_secret_is_that_of_the_original)
 }
 END_TEST
 
-/* Pod Security Standards, restricted, for every container there is. */
+/* users.md 49: Pod Security Standards, restricted, for every container. */
 START_TEST(a_pod_is_of_the_restricted_level)
 {
 	static const char *const lists[] = { "spec.containers",

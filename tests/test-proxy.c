@@ -95,6 +95,7 @@ static const struct {
 	{ "/8", "10.0.0.1", "443", false },
 };
 
+/* users.md 69 */
 START_TEST(some_hosts_need_no_proxy)
 {
 	ck_assert_msg(proxy_excepts(exceptions[_i].no_proxy,

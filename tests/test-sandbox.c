@@ -752,6 +752,7 @@ tear_down(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
+/* users.md 87 */
 START_TEST(nothing_but_the_loop_gets_through)
 {
 	const struct try *t = &tries[_i];

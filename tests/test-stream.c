@@ -121,6 +121,7 @@ serve_pongs(int fd, int nth)
 	linger(fd);
 }
 
+/* users.md 3 */
 START_TEST(stays_open_as_long_as_pings_are_answered)
 {
 	struct server server;

@@ -751,6 +751,7 @@ static const struct {
 	    false, ERR_TLS, "refused our client certificate" },
 };
 
+/* users.md 77 */
 START_TEST(verifies_the_server_and_says_what_failed)
 {
 	char *ca = pem(handshakes[_i].ca), *cert = pem(handshakes[_i].cert),

@@ -183,6 +183,7 @@ def output(program, id, **more):
 
 
 def test_long_output_is_there_to_be_read(bash):
+    """users.md 32"""
     server = bash()
     id = run(server, "seq 100000", max_output_chars=200)["output_id"]
     r = output(server, id, offset=588890)
@@ -206,6 +207,7 @@ def test_output_is_read_in_whole_characters(bash):
 
 
 def test_a_background_command_is_spoken_to_and_ended(bash):
+    """users.md 24, 25"""
     server = bash()
     id = run(server, "while read x; do echo got $x; done; echo end; exit 5",
              background=True, stdin_open=True)["output_id"]
@@ -218,6 +220,19 @@ def test_a_background_command_is_spoken_to_and_ended(bash):
     id = run(server, "echo begun; sleep 99", background=True)["output_id"]
     assert output(server, id)["state"] == "running"
     assert output(server, id, stop=True)["state"] == "stopped"
+
+
+def test_another_server_reads_and_ends_what_one_began(bash):
+    """users.md 27: an output's name is good for as long as its pod"""
+    first = bash("--session-id", "kept")
+    id = run(first, "echo begun; cat; echo end; sleep 99", background=True,
+             stdin_open=True)["output_id"]
+    assert first.close() == 0
+    second = bash("--session-id", "kept")
+    output(second, id, stdin="one\n", close_stdin=True)
+    wait_for(lambda: output(second, id)["output"] == "begun\none\nend\n",
+             "its output")
+    assert output(second, id, stop=True)["state"] == "stopped"
 
 
 def test_an_unknown_output_is_told(bash):
@@ -541,6 +556,7 @@ def test_a_cancelled_command_ends(bash, standin):
 
 @pytest.mark.parametrize("how", ["deleted", "failed", "succeeded", "killed"])
 def test_a_pod_that_is_over_is_replaced_at_once(bash, standin, how):
+    """users.md 52"""
     server = bash("--session-id", "over")
     run(server, "a=old")
     (pod,) = pods(standin)
@@ -579,7 +595,7 @@ def test_an_agent_that_dies_in_a_command_is_told(bash, standin):
 
 
 def test_an_agent_without_memory_is_told(bash, standin):
-    """As the kubelet has it when all of a container is killed."""
+    """As the kubelet has it when all of a container is killed, users.md 51."""
     server = bash("--session-id", "large")
     run(server, "true")
     (pod,) = pods(standin)

@@ -203,6 +203,7 @@ def works(program):
 @pytest.mark.parametrize("name", ["cert", "files", "token", "token-file",
                                   "limited"])
 def test_every_kind_of_credentials_works(standin, start, name):
+    """users.md 74"""
     works(start(kubeconfig=standin.kubeconfigs[name]))
 
 

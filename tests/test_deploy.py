@@ -180,6 +180,7 @@ def judge(program, machine, call, args=()):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_filter_is_of_the_machine_that_is_named(machine):
+    """users.md 87"""
     text = subprocess.run([os.path.join(ROOT, "build/musl/gen-bpf"), machine],
                           capture_output=True, text=True, check=True).stdout
     body = text.split("seccomp_bpf[] = {")[1].split("};")[0]
@@ -250,6 +251,7 @@ def test_a_familys_rights_are_those_it_is_tested_with(family, name, tested,
 
 
 def test_every_namespace_is_restricted_and_denies_by_default():
+    """users.md 49"""
     all = list(manifests())
     spaces = [d["metadata"] for d in all if d["kind"] == "Namespace"]
     assert len(spaces) == 2

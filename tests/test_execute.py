@@ -217,7 +217,7 @@ def test_a_character_that_is_cut_between_frames_is_whole(standin, start):
 @not_sanitized
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_memory_stays_flat_for_any_output(standin, start, runtime):
-    """Issue 3: at most 3 MB at any output size."""
+    """Issue 3: at most 3 MB at any output size, users.md 16."""
     standin.pool(runtime=runtime, notes={"test/chunk": "65536"})
     box = Box(standin, start())
     for size in 1 << 20, 100 << 20:

@@ -142,7 +142,7 @@ def test_a_bad_path_is_refused_before_anything_is_sent(box):
 # Bytes
 
 def test_bytes_come_back_as_they_went(box):
-    """agent-sandbox 8.1, check 9"""
+    """agent-sandbox 8.1, check 9; users.md 39"""
     for data in (b"", b"a", b"\0", b"\n", b"\r\n", ALL, ALL * 300,
                  "ünï\u2028\U0001f600".encode(), b"\xff", b"\xe2\x82",
                  b"\x80abc"):
@@ -158,6 +158,7 @@ def test_bytes_come_back_as_they_went(box):
 
 
 def test_text_is_written_as_utf_8_and_read_strictly(box):
+    """users.md 39"""
     text = "a\n\0\u00e9\u20ac\U0001f600\x1b[0m\r\n"
     out = success(box.tool("upload_file", path="t", content=text))
     assert out["bytes_written"] == len(text.encode())
@@ -191,6 +192,7 @@ def test_base64_is_strict_but_for_white_space(standin, start):
 
 
 def test_ten_mib_go_in_and_out_in_pieces(box):
+    """users.md 14, 37"""
     data = os.urandom(1 << 20) * 10
     step = 2 << 20
     for at in range(0, len(data), step):
@@ -379,6 +381,7 @@ def test_a_write_that_fails_leaves_the_old_content(box):
 
 
 def test_an_exec_write_that_is_cut_leaves_the_old_content(standin, start):
+    """users.md 14"""
     standin.pool(runtime="none")
     box = Box(standin, start())
     put(box, "f", b"old")
@@ -421,6 +424,7 @@ def test_a_router_without_head_is_got_along_with(standin, start):
 
 
 def test_without_a_shell_the_size_has_to_do(standin, start):
+    """users.md 15, 35"""
     standin.pool()
     box = Box(standin, start())
     put(box, "g", b"old")
@@ -543,6 +547,7 @@ def test_another_sessions_files_are_not_there(standin, start):
 
 @not_sanitized
 def test_large_files_need_little_memory(box):
+    """users.md 37"""
     data = os.urandom(256 << 10)
     for at in range(0, 8 << 20, len(data)):
         put(box, "big", data, offset=at)

@@ -88,6 +88,7 @@ def test_a_command_its_output_and_its_files(jobs, standin):
 
 
 def test_every_fast_job_has_its_line(jobs):
+    """users.md 33"""
     server = jobs()
     for i in range(30):
         assert run(server, f"echo {i}")["stdout"] == f"{i}\n"
@@ -239,6 +240,7 @@ def test_a_running_job_shows_its_output(jobs):
 
 
 def test_cancel_returns_what_there_is_and_leaves_nothing(jobs, standin):
+    """users.md 53"""
     server = jobs()
     token = submit(server, "echo a; echo f >f; trap '' TERM; sleep 60")
     wait_for(lambda: success(server.tool("fetch_job", {
@@ -332,6 +334,7 @@ def test_a_watch_that_breaks_goes_on(jobs, standin, action):
 
 
 def test_a_deleted_pod_is_named_and_had_its_last_words(jobs, standin):
+    """users.md 34"""
     server = jobs()
     id = server.request("tools/call", {
         "name": "run_job", "arguments": arguments("echo words; sleep 60")})
@@ -372,7 +375,8 @@ def test_a_result_is_sent_once(jobs):
 
 
 def test_what_is_too_large_for_a_message_is_cut_and_can_be_read(jobs):
-    """Four million bytes that take six each in JSON, and 30 MB of a file."""
+    """Four million bytes that take six each in JSON, and 30 MB of a file.
+    users.md 32"""
     server = jobs(MCP_K8S_MAX_OUTPUT_BYTES=str(16 << 20),
                   MCP_K8S_MAX_ARTIFACT_BYTES=str(1 << 30))
     token = submit(
@@ -400,6 +404,7 @@ def test_what_is_too_large_for_a_message_is_cut_and_can_be_read(jobs):
 
 
 def test_a_result_is_kept_for_its_time_and_then_gone(jobs, standin):
+    """users.md 34"""
     server = jobs(MCP_SANDBOX_JOB_KEEP="2")
     token = submit(server, "echo kept")
     assert fetch(server, token)["stdout"] == "kept\n"

@@ -204,6 +204,7 @@ def test_what_can_not_be_extended_says_why(box):
 
 
 def test_an_expired_claim_is_told_and_not_extended(box):
+    """users.md 54"""
     box.standin.patch_claim(box.claim, {"spec": {"lifecycle": {
         "shutdownTime": "2020-01-01T00:00:00Z",
         "shutdownPolicy": "Retain"}}})

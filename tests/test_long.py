@@ -98,7 +98,7 @@ def flat(program):
 
 
 def test_64_mb_go_in_with_flat_memory(box):
-    """issue 4: 1 GB in and out with flat memory"""
+    """issue 4: 1 GB in and out with flat memory; users.md 37"""
     size = 64 * MB + 1
     out = done(box, upload(box, size))
     assert out == {"bytes_written": size, "size": size,

@@ -322,6 +322,7 @@ def test_old_spellings_and_ip_objects_are_read(standin, server):
 # Status, list, delete
 
 def test_status_of_what_is_ready_and_of_what_is_not_there(standin, server):
+    """users.md 54, 56"""
     standin.pool()
     box = Box(standin, server)
     status = success(box.tool("get_sandbox_status"))
@@ -362,6 +363,7 @@ def test_a_claim_that_is_being_deleted_is_told(standin, server):
 
 
 def test_a_sandbox_ends_at_its_shutdown_time(standin, server):
+    """users.md 54"""
     standin.pool()
     box = Box(standin, server)
     expire(standin, box.claim)
@@ -370,6 +372,7 @@ def test_a_sandbox_ends_at_its_shutdown_time(standin, server):
 
 
 def test_the_list_holds_this_sessions_sandboxes_by_name(standin, server):
+    """users.md 56"""
     standin.pool(replicas=3)
     names = sorted(create(server) for _ in range(3))
     listed = success(server.tool("list_sandboxes", {"namespace": NS}))
@@ -396,6 +399,7 @@ def test_a_list_longer_than_a_page_is_cut_and_says_so(standin, start):
 
 
 def test_a_delete_names_the_object_it_means(standin, server):
+    """users.md 53"""
     standin.pool()
     box = Box(standin, server)
     uid = standin.claim(box.claim)["metadata"]["uid"]

@@ -182,6 +182,7 @@ def test_state_is_kept_and_nothing_is_left(api):
 
 
 def test_a_read_only_root_and_another_user():
+    """users.md 50"""
     with Server("--read-only-root", "--run-as-user", "4321") as s:
         r = s.bash("id -u; echo a > /workspace/a; echo b > /tmp/b; "
                    "touch /etc/x 2>/dev/null || echo no")

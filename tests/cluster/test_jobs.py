@@ -148,6 +148,7 @@ def test_a_fast_job_never_loses_a_line(start):
 
 
 def test_out_of_memory_is_named(server):
+    """users.md 51"""
     r = run(server, "echo before; exec tail /dev/zero",
             limits={"memory": "30Mi"})
     assert outcome(r) == ("failed", "oom_killed", 137)
@@ -201,8 +202,8 @@ def test_without_rights_nothing_is_made(start):
 
 
 def test_eviction_is_named(start):
-    """The namespace lets a container write 10 MiB; the kubelet looks at a
-    volume every minute."""
+    """users.md 52. The namespace lets a container write 10 MiB; the kubelet
+    looks at a volume every minute."""
     r = run(start(MCP_K8S_NAMESPACE="jobs-limits"),
             "head -c 100000000 /dev/zero >big; sleep 170", timeout_s=170)
     assert outcome(r) == ("error", "evicted", -1)
@@ -210,6 +211,7 @@ def test_eviction_is_named(start):
 
 
 def test_a_deleted_pod_gives_its_last_words(server):
+    """users.md 34"""
     before = {p["metadata"]["name"] for p in objects("pods")}
     with concurrent.futures.ThreadPoolExecutor() as pool:
         future = pool.submit(run, server, "echo words; sleep 60")
@@ -242,6 +244,7 @@ def test_a_deadline_of_the_job_is_told(server):
 
 
 def test_another_server_goes_on(start):
+    """users.md 27"""
     first = start()
     token = submit(first, "echo one; sleep 2; echo two; echo f >f")
     first.kill()
@@ -303,7 +306,8 @@ def test_the_end_of_the_input_deletes_what_runs(start):
 
 
 def test_output_is_whole_whatever_the_log_keeps(server):
-    """30 MB, of which the first MiB is inline and all of it can be read."""
+    """30 MB, of which the first MiB is inline and all of it can be read.
+    users.md 33"""
     token = submit(server, "yes 0123456789abcde | head -c 30000000")
     r = fetch(server, token)
     assert outcome(r) == ("succeeded", "", 0)

@@ -134,13 +134,17 @@ flow_deleted(struct call *c, const struct event *ev)
 enum step
 flow_verified(struct call *c, const struct event *ev, struct error *err)
 {
+	const struct jobflow *f = c->data;
 	struct error ignored;
 	struct json_doc *doc;
+	struct json m;
 	size_t n = 0;
 
 	if (ev->err == NULL && (doc = json_parse_lax(ev->data, ev->len,
 	    &ignored)) != NULL) {
-		n = json_count(json_get(json_root(doc), "items"));
+		for (m = json_first(json_get(json_root(doc), "items"));
+		    json_type(m) != JSON_NONE; m = json_next(m))
+			n += flow_owns(f, m);
 		json_free(doc);
 	}
 	if (n == 0)

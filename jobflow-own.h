@@ -72,6 +72,8 @@ enum step flow_judged(struct call *c, struct error *err);
 bool flow_pod_said(const struct jobflow *f);
 
 enum step flow_verify(struct call *c);
+/* Anybody may give a pod our label, but only our Job is its owner. */
+bool flow_owns(const struct jobflow *f, struct json pod);
 enum step flow_deleted(struct call *c, const struct event *ev);
 enum step flow_verified(struct call *c, const struct event *ev,
     struct error *err);

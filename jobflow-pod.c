@@ -162,6 +162,17 @@ look_at_pod(struct call *c, struct error *err)
 	    flow_not_yet(c, err) : STEP_WAIT;
 }
 
+bool
+flow_owns(const struct jobflow *f, struct json pod)
+{
+	struct json m = json_first(json_path(pod, "metadata.ownerReferences"));
+
+	while (json_type(m) != JSON_NONE && !json_is(json_get(m, "uid"),
+	    f->uid))
+		m = json_next(m);
+	return json_type(m) != JSON_NONE;
+}
+
 enum step
 flow_seen(struct call *c, const struct event *ev, struct error *err)
 {
@@ -173,7 +184,7 @@ flow_seen(struct call *c, const struct event *ev, struct error *err)
 		*err = *ev->err;
 		return STEP_FAIL;
 	}
-	if (ev->type != EVENT_OBJECT)
+	if (ev->type != EVENT_OBJECT || !flow_owns(f, ev->object))
 		return STEP_WAIT;
 	f->pod_seen = true;
 	if (f->mode == FLOW_FETCH) {

@@ -347,6 +347,24 @@ def test_a_deleted_pod_is_named_and_had_its_last_words(jobs, standin):
     nothing_left(standin)
 
 
+def test_a_pod_of_another_owner_is_not_taken_for_its_own(jobs, standin):
+    """users.md 55: a label is not enough"""
+    standin.fault("hold-after", **POST)
+    server = jobs()
+    id = server.request("tools/call", {
+        "name": "run_job", "arguments": arguments("echo mine")})
+    pod, = wait_for(lambda: standin.objects("Pod"), "its pod")
+    standin.call("POST", "/api/v1/namespaces/default/pods", {
+        "metadata": {"name": "stranger", "labels": pod["metadata"]["labels"]},
+        "spec": {"restartPolicy": "Never", "containers": [
+            {"name": "main", "image": IMAGE, "command": ["false"]}]}})
+    wait_for(lambda: "Failed" in [p.get("status", {}).get("phase")
+                                  for p in standin.objects("Pod")], "its end")
+    standin.release()
+    r = success(server.reply(id, 30)["result"])
+    assert (r["status"], r["stdout"]) == ("succeeded", "mine\n")
+
+
 def test_a_slow_start_is_not_the_commands_time(jobs, standin):
     standin.fault("delay", INJECT["path"], ms=1500)
     r = run(jobs(), "sleep 0.2; echo in time", timeout_s=1)

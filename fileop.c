@@ -27,6 +27,7 @@ fileop_close(struct fileop *f)
 	free((char *)(uintptr_t)f->req.namespace);
 	free((char *)(uintptr_t)f->req.sandbox);
 	free((char *)(uintptr_t)f->req.address);
+	free((char *)(uintptr_t)f->req.claim);
 	free((char *)(uintptr_t)f->req.path);
 	free((char *)(uintptr_t)f->req.to);
 	buf_free(&f->req.data);
@@ -189,7 +190,7 @@ fileop_start(struct env *env, const struct fileop_req *req, event_fn *fn,
 	f->req = *req;
 	f->size = req->source != NULL ? req->source->size : req->data.len;
 	f->req.namespace = f->req.sandbox = f->req.address = NULL;
-	f->req.path = f->req.to = NULL;
+	f->req.claim = f->req.path = f->req.to = NULL;
 	f->until_ms = mono_ms() + req->timeout_ms;
 	buf_init(&f->head, 1024);
 	buf_init(&f->tail, 1024);
@@ -199,6 +200,7 @@ fileop_start(struct env *env, const struct fileop_req *req, event_fn *fn,
 	if (!copy(&f->req.namespace, req->namespace) ||
 	    !copy(&f->req.sandbox, req->sandbox) ||
 	    !copy(&f->req.address, req->address) ||
+	    !copy(&f->req.claim, req->claim) ||
 	    !copy(&f->req.path, req->path) || !copy(&f->req.to, req->to) ||
 	    prepare(f) == -1) {
 		fileop_close(f);
@@ -216,7 +218,7 @@ fileop_start(struct env *env, const struct fileop_req *req, event_fn *fn,
 		return f;
 	}
 	find = link_find(env->links, f->req.namespace, f->req.sandbox,
-	    f->req.address, on_link, f);
+	    f->req.address, f->req.claim, on_link, f);
 	if (find != NULL)
 		f->find = find;
 	return f;

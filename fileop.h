@@ -44,7 +44,7 @@ enum { FILEOP_WHOLE = -2, FILEOP_END = -1 };
 
 struct fileop_req {
 	enum fileop_verb verb;
-	const char *namespace, *sandbox, *address;	/* run.h */
+	const char *namespace, *sandbox, *address, *claim;	/* run.h */
 	const struct sandboxd_port *agent;	/* or that of a session */
 	const char *token;			/* ... and its token */
 	const char *path, *to;	/* as path.h made them; to: MOVE */

@@ -41,6 +41,7 @@ struct link_find {
 	struct search *search;
 	link_found *done;
 	void *arg;
+	char claim[64];
 	struct link_find *next;
 };
 
@@ -240,11 +241,20 @@ search_out(struct search *f)
 }
 
 /* Only now others may know of the link. */
+/* Two claims may race for a warm Sandbox: is it this one's? */
+static bool
+belongs(const struct link *l, const char *claim)
+{
+	return l->owner[0] == '\0' || claim[0] == '\0' ||
+	    strcmp(l->owner, claim) == 0;
+}
+
 static void
 finish(struct search *f, const struct error *err)
 {
 	struct link *l = f->link;
 	struct link_find *w;
+	struct error other;
 
 	search_out(f);
 	f->over = true;
@@ -254,8 +264,15 @@ finish(struct search *f, const struct error *err)
 	f->links->first = l;
 	while ((w = f->waiting) != NULL) {
 		f->waiting = w->next;
-		l->users += err == NULL;
-		w->done(w->arg, err == NULL ? l : NULL, err);
+		if (err == NULL && !belongs(l, w->claim)) {
+			error_set(&other, ERR_CONFLICT, "Sandbox '%s' was "
+			    "given to another claim: delete this one and "
+			    "create a sandbox anew", l->sandbox);
+			w->done(w->arg, NULL, &other);
+		} else {
+			l->users += err == NULL;
+			w->done(w->arg, err == NULL ? l : NULL, err);
+		}
 		free(w);
 	}
 	link_drop(f->links, l);
@@ -702,6 +719,18 @@ read_place(struct search *f, struct json o)
 	    l->ip[0] != '\0');
 }
 
+/* The controller's mark; without one, nothing is compared. */
+static void
+read_owner(struct link *l, struct json o)
+{
+	struct json m = json_first(json_path(o, "metadata.ownerReferences"));
+
+	for (; json_type(m) != JSON_NONE; m = json_next(m))
+		if (json_is(json_get(m, "kind"), "SandboxClaim"))
+			(void)json_str(json_get(m, "uid"), l->owner,
+			    sizeof(l->owner));
+}
+
 static void
 read_sandbox(struct search *f, struct json o)
 {
@@ -710,6 +739,7 @@ read_sandbox(struct search *f, struct json o)
 
 	(void)json_str(json_get(json_path(o, "metadata.annotations"),
 	    "agents.x-k8s.io/pod-name"), l->pod, sizeof(l->pod));
+	read_owner(l, o);
 	read_container(l, c, o);
 	read_place(f, o);
 	f->declared = runtime_of(c, json_path(o, "spec.podTemplate.spec."
@@ -749,13 +779,13 @@ on_sandbox(void *arg, const struct event *ev)
 
 static struct link *
 known(struct links *ls, const char *namespace, const char *sandbox,
-    const char *address)
+    const char *address, const char *claim)
 {
 	for (struct link *l = ls->first; l != NULL; l = l->next) {
 		if (l->stale || strcmp(l->namespace, namespace) != 0 ||
 		    strcmp(l->sandbox, sandbox) != 0)
 			continue;
-		if (strcmp(l->address, address) == 0)
+		if (strcmp(l->address, address) == 0 && belongs(l, claim))
 			return l;
 		l->stale = true;
 	}
@@ -808,9 +838,9 @@ search_start(struct links *ls, const char *namespace, const char *sandbox,
 
 struct link_find *
 link_find(struct links *ls, const char *namespace, const char *sandbox,
-    const char *address, link_found *done, void *arg)
+    const char *address, const char *claim, link_found *done, void *arg)
 {
-	struct link *l = known(ls, namespace, sandbox, address);
+	struct link *l = known(ls, namespace, sandbox, address, claim);
 	struct link_find *w, **at;
 	struct search *f;
 	struct error err;
@@ -830,6 +860,7 @@ link_find(struct links *ls, const char *namespace, const char *sandbox,
 		return NULL;
 	}
 	*w = (struct link_find){ .search = f, .done = done, .arg = arg };
+	(void)snprintf(w->claim, sizeof(w->claim), "%s", claim);
 	for (at = &f->waiting; *at != NULL; at = &(*at)->next)
 		;
 	*at = w;

@@ -37,6 +37,7 @@ enum { LINK_FIELDS = 5, LINK_IDENTITY = 64 };
 struct link {
 	char namespace[64], sandbox[254];
 	char address[64];	/* the pod's, to see that it changed; never shown */
+	char owner[64];		/* the uid of the claim it was given to, or "" */
 	char pod[254], container[254];
 	char host[256];		/* its DNS name, where that is the way */
 	char ip[48];		/* what is dialled: the pod's, the name's */
@@ -67,11 +68,13 @@ void links_close(struct links *ls);
  * done comes once: with the link, held for the caller until link_drop(), or
  * with NULL and the error. For a link that is known it comes before this
  * returns, and NULL is returned. address: the pod's as the claim says it; a
- * link to another one is not used again.
+ * link to another one is not used again. claim: its uid; where the Sandbox
+ * says that it was given to another one, the error is ERR_CONFLICT.
  */
 typedef void link_found(void *arg, struct link *l, const struct error *err);
 struct link_find *link_find(struct links *ls, const char *namespace,
-    const char *sandbox, const char *address, link_found *done, void *arg);
+    const char *sandbox, const char *address, const char *claim,
+    link_found *done, void *arg);
 void link_find_cancel(struct link_find *f);	/* NULL is fine */
 
 /*

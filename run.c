@@ -931,7 +931,7 @@ run_start(struct env *env, const struct run_req *req, event_fn *fn, void *arg)
 	}
 	set_timer(r, r->timeout_ms);
 	find = link_find(env->links, req->namespace, req->sandbox,
-	    req->address, on_link, r);
+	    req->address, req->claim, on_link, r);
 	if (find != NULL)
 		r->find = find;
 	return r;

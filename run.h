@@ -23,6 +23,7 @@ struct run;
 struct run_req {
 	const char *namespace, *sandbox;
 	const char *address;		/* the pod's; see link.h */
+	const char *claim;		/* its uid */
 	const char *command;
 	const char *cwd;		/* NULL: where the runtime begins */
 	const char *input;		/* standard input; NULL: empty */

@@ -198,7 +198,8 @@ begin(struct call *c, const struct event *ev, struct error *err)
 	}
 	req = (struct run_req){
 		.namespace = e->h.namespace, .sandbox = claim.sandbox,
-		.address = claim.address, .timeout_ms = e->timeout_ms,
+		.address = claim.address, .claim = claim.uid,
+		.timeout_ms = e->timeout_ms,
 		.command = e->command.data != NULL ? e->command.data : "",
 		.cwd = e->has_cwd ? e->cwd.data : NULL,
 		.input = e->input.data, .input_len = e->input.len,

@@ -151,6 +151,7 @@ start_op(struct call *c, const struct event *ev, struct error *err)
 		f->req.namespace = f->h.namespace;
 		f->req.sandbox = claim.sandbox;
 		f->req.address = claim.address;
+		f->req.claim = claim.uid;
 		f->req.known = f->h.known;
 	}
 	if (f->req.take != NULL) {

@@ -410,6 +410,26 @@ def test_a_pod_that_was_replaced_is_found_again(standin, start):
     assert box.run("echo two")["stdout"] == "two\n"
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_sandbox_that_another_claim_got_is_not_entered(
+        standin, start, runtime):
+    """users.md 41: two claims race for a warm one"""
+    standin.pool(runtime=runtime)
+    box = Box(standin, start())
+    standin.config(controller=False)
+    owner = {"apiVersion": "extensions.agents.x-k8s.io/v1beta1",
+             "controller": True, "kind": "SandboxClaim", "name": "other"}
+    uid = standin.claim(box.claim)["metadata"]["uid"]
+    for owned in False, True:
+        standin.patch_sandbox(box.pod, {"metadata": {"ownerReferences": [
+            {**owner, "uid": uid if owned else "another"}]}})
+        for result in (box.result("touch f"),
+                       box.tool("file_exists", path="f")):
+            assert owned or "given to another claim" in failure(result)
+    assert success(result)["exists"] is True
+    assert count(standin, **EXEC) == (2 if runtime == "none" else 0)
+
+
 def test_a_runtime_that_was_restarted_is_reached_again(standin, start):
     standin.pool()
     box = Box(standin, start())

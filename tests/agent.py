@@ -2,6 +2,7 @@
 """Runs mcp-sandbox-agent on loopback and speaks HTTP to it."""
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -98,9 +99,32 @@ class Agent:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+SLEEPS = itertools.count(10 ** 7 + os.getpid() * 1000)
+
+
+def forever():
+    """What `sleep` is told by this test and by no other one that runs."""
+    return str(next(SLEEPS))
+
+
+def sleeping(*seconds):
+    """The processes that sleep so long."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8",
+                      errors="replace") as f:
+                argv = f.read().split("\0")
+        except OSError:             # it has ended meanwhile
+            continue
+        if argv[0].endswith(("sleep", "busybox")) and argv[-2] in seconds:
+            found.append(pid)
+    return [p for p in found if alive(p)]
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False

@@ -4,6 +4,7 @@
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import threading
@@ -32,10 +33,12 @@ class Program:
             [*wrap, binary, *args], env=env or clean_environment(), cwd=cwd,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, bufsize=0)
+        os.set_blocking(self.child.stderr.fileno(), False)
         self.lines = queue.Queue()
         self.output = bytearray()
         self.errors = bytearray()
         self.aside = []
+        self.lock = threading.Lock()
         self.next_id = 1
         self.reading = threading.Event()
         self.reading.set()
@@ -57,11 +60,22 @@ class Program:
         self.lines.put(None)
 
     def read_errors(self):
-        while data := self.child.stderr.read(65536):
-            self.errors += data
+        poll = select.poll()
+        poll.register(self.child.stderr, select.POLLIN)
+        while self.take_errors():
+            poll.poll()
+
+    def take_errors(self):
+        """All that was written up to now; False at the end."""
+        with self.lock:
+            while data := self.child.stderr.read(65536):
+                self.errors += data
+        return data is None
 
     @property
     def stderr(self):
+        if not self.child.stderr.closed:
+            self.take_errors()
         return self.errors.decode("utf-8", "replace")
 
     def send(self, message):
@@ -71,7 +85,7 @@ class Program:
         while data:
             data = data[self.child.stdin.write(data):]
 
-    def line(self, timeout=15.0):
+    def line(self, timeout=30.0):
         """The next line of output, or None at its end."""
         try:
             line = self.lines.get(timeout=timeout)
@@ -82,7 +96,7 @@ class Program:
             self.lines.put(None)
         return line
 
-    def recv(self, timeout=15.0):
+    def recv(self, timeout=30.0):
         """The next message, None at the end of the output."""
         line = self.line(timeout)
         assert line is None or line.endswith(b"\n"), line[-200:]
@@ -119,7 +133,7 @@ class Program:
                    "params": params})
         return id
 
-    def reply(self, id, timeout=15.0):
+    def reply(self, id, timeout=30.0):
         """The reply to id; whatever else comes is kept in self.aside."""
         for at, message in enumerate(self.aside):
             if isinstance(message, dict) and message.get("id") == id \
@@ -135,10 +149,10 @@ class Program:
                 return message
             self.aside.append(message)
 
-    def ask(self, method, params=None, timeout=15.0, **how):
+    def ask(self, method, params=None, timeout=30.0, **how):
         return self.reply(self.request(method, params, **how), timeout)
 
-    def tool(self, name, arguments=None, timeout=15.0, **how):
+    def tool(self, name, arguments=None, timeout=30.0, **how):
         """The result object of a tool call."""
         reply = self.ask("tools/call", {"name": name,
                                         "arguments": arguments or {}},
@@ -164,13 +178,13 @@ class Program:
         if not self.child.stdin.closed:
             self.child.stdin.close()
 
-    def wait(self, timeout=10.0):
+    def wait(self, timeout=30.0):
         code = self.child.wait(timeout)
         for thread in self.threads:
             thread.join(5)
         return code
 
-    def close(self, timeout=10.0):
+    def close(self, timeout=30.0):
         """Ends the input and returns the exit status."""
         self.end_input()
         try:

@@ -11,14 +11,9 @@ import subprocess
 import time
 
 from program import BINARY, META, VERSION, clean_environment
+from standin.ports import free_port
 
 INETD = shutil.which("systemd-socket-activate")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Answer:
@@ -46,7 +41,7 @@ class Connection:
         family = (socket.AF_UNIX if isinstance(address, str)
                   else socket.AF_INET)
         self.socket = socket.socket(family)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
         self.socket.connect(address)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket,
@@ -172,7 +167,7 @@ class Server:
         self.wait_until_up()
 
     def wait_until_up(self):
-        end = time.monotonic() + 15
+        end = time.monotonic() + 30
         while True:
             try:
                 Connection(self.address).close()
@@ -222,7 +217,7 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
         try:
-            return self.process.wait(10)
+            return self.process.wait(30)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -24,6 +24,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from standin.ports import free_port                             # noqa: E402
+
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME")
                      or pathlib.Path.home() / ".cache")
 PACKAGES = CACHE / "mcp-sandbox" / "npm"
@@ -75,12 +79,6 @@ def node():
 
 def script(package):
     return str(PACKAGES / "node_modules" / package / "dist" / "index.js")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(port, server):

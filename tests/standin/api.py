@@ -8,6 +8,7 @@ import re
 
 from . import kinds, selectors, status
 from .httpd import Response, json_response
+from .lag import lag
 from .streams import V4, V5
 
 PARTIAL = re.compile(r"application/json\s*;(?=.*as=(PartialObjectMetadata"
@@ -336,6 +337,8 @@ class Api:
                     at = event.rv
                     seen = transition(event, target, match)
                     if seen:
+                        if (wait := lag()):
+                            await asyncio.sleep(wait)
                         yield seen, view(event.obj)
                 if request.flag("allowWatchBookmarks") \
                         and loop.time() >= bookmark:

@@ -28,7 +28,7 @@ class Failure(Exception):
         self.body = body
 
 
-def wait_for(test, what="a condition", seconds=10.0):
+def wait_for(test, what="a condition", seconds=30.0):
     """The first true value of test()."""
     end = time.monotonic() + seconds
     while True:
@@ -65,7 +65,7 @@ class Standin:
         """Ends it by the end of its input; returns its exit status."""
         self.process.stdin.close()
         try:
-            code = self.process.wait(10)
+            code = self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
@@ -87,7 +87,7 @@ class Standin:
             f"http://127.0.0.1:{self.ready['admin']}{path}", data,
             {"Content-Type": kind}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as e:
             raise Failure(e.code, e.read()) from None

@@ -12,6 +12,7 @@ import time
 from . import claimrules, kinds
 from .kubelet import set_condition
 from .kinds import CLAIMS, PODS, POOLS, SANDBOXES, SERVICES, TEMPLATES, get
+from .lag import lag
 from .store import now
 
 A = "agents.x-k8s.io/"
@@ -79,7 +80,7 @@ class Controller:
 
     def add(self, kind, namespace, name, delay=0.0):
         key = kind, namespace, name
-        due = time.monotonic() + delay
+        due = time.monotonic() + delay + lag()
         self.dirty[key] = min(due, self.dirty.get(key, due))
         self.wake.set()
 

@@ -7,6 +7,7 @@ from . import kinds
 from .controller import owned_by, owner_ref
 from .kinds import JOBS, PODS, get
 from .kubelet import set_condition
+from .lag import lag
 from .status import ApiError
 from .store import now, random_suffix
 
@@ -20,10 +21,12 @@ class Jobs:
         loop = asyncio.get_running_loop()
         meta = obj["metadata"]
         if kind is JOBS and event != "DELETED":
-            loop.call_soon(self.step, meta["namespace"], meta["name"])
+            loop.call_later(lag(), self.step, meta["namespace"],
+                            meta["name"])
         for ref in meta.get("ownerReferences", []) if kind is PODS else []:
             if ref["kind"] == "Job":
-                loop.call_soon(self.step, meta["namespace"], ref["name"])
+                loop.call_later(lag(), self.step, meta["namespace"],
+                                ref["name"])
 
     def step(self, namespace, name):
         job = self.store.find(JOBS, namespace, name)

@@ -26,7 +26,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from concurrent import futures
 
@@ -35,6 +34,8 @@ import sandboxd
 
 from . import kinds, runtimefaults
 from .httpd import Response
+from .lag import lag
+from .ports import free_port
 from .status import ApiError
 from .store import now
 
@@ -70,6 +71,7 @@ class PodRun:
         self.groups = set()
         self.ended = {}
         self.task = None
+        self.leaving = False
         self.stopping = False
 
     def moved(self, text):
@@ -181,8 +183,8 @@ class Kubelet:
         elif run and event == "DELETED":
             self.spawn(self.stop(run, gone=True))
         elif run and "deletionTimestamp" in pod["metadata"] \
-                and not run.stopping:
-            self.spawn(self.stop(run))
+                and not run.leaving:
+            self.spawn(self.leave(run))
         elif run and kinds.get(pod, "status", "phase") in (
                 "Failed", "Succeeded") and run.runtime:
             self.spawn(run.stop_runtime())
@@ -216,7 +218,7 @@ class Kubelet:
             self.store.update(kinds.PODS, run.namespace, run.name, change)
 
     async def run(self, run, pod):
-        await asyncio.sleep(START_S)
+        await asyncio.sleep(START_S + lag())
         if "test/unschedulable" in run.notes:
             self.set_status(run, conditions={"PodScheduled": (
                 "False", "Unschedulable", run.notes["test/unschedulable"])})
@@ -255,6 +257,7 @@ class Kubelet:
             self.running(run, pod, ready=True)
         if work and pod["spec"]["restartPolicy"] == "Never":
             codes = await asyncio.gather(*work)
+            await asyncio.sleep(lag())
             self.set_status(
                 run, phase="Failed" if any(codes) else "Succeeded",
                 containerStatuses=self.states(run, pod, "containers"),
@@ -308,9 +311,7 @@ class Kubelet:
         for e in container.get("env", []):
             env[e["name"]] = run.moved(expanded(self.value(run, e), env))
         if 8090 not in run.ports:
-            with socket.socket() as s:
-                s.bind(("127.0.0.1", 0))
-                run.ports[8090] = s.getsockname()[1]
+            run.ports[8090] = free_port()
         env["MCP_SANDBOX_PORT"] = str(run.ports[8090])
         folder = run.dir + container.get("workingDir", "")
         os.makedirs(folder, exist_ok=True)
@@ -343,6 +344,13 @@ class Kubelet:
         folder = run.dir + ".logs"
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, container)
+
+    async def leave(self, run):
+        """As long as it has not ended, a command in it can be begun."""
+        run.leaving = True
+        if (wait := lag()):
+            await asyncio.sleep(wait)
+        await self.stop(run)
 
     async def stop(self, run, gone=False):
         run.stopping = True

@@ -17,6 +17,7 @@ from collections import namedtuple
 from datetime import datetime, timezone
 
 from . import kinds, status
+from .lag import lag
 
 Event = namedtuple("Event", "rv type kind obj old")
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -227,7 +228,7 @@ class Store:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        loop.call_later(GC_DELAY_S, self.collect, uid)
+        loop.call_later(GC_DELAY_S + lag(), self.collect, uid)
 
     def collect(self, uid):
         for kind, obj in self.owned(uid):

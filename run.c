@@ -53,9 +53,19 @@ enum {
 	"done; done; set +f; IFS=$o\n"					\
 	"for q in $all; do kill -$g $q && n=$((n+1)); done; } 2>/dev/null\n"
 
-/* Arguments: mark, tenths of a second between TERM and KILL. */
+/*
+ * Arguments: mark, tenths of a second between TERM and KILL. A command that
+ * its wrapper has not begun yet has no mark: as long as nothing is found and
+ * a wrapper is there (about), it may still come. If it does not in time, what
+ * became of it is not known, and nothing is said.
+ */
 static const char killer[] = SCAN
-	"m=$1 w=$2; scan TERM\n"
+	"about() { type grep >/dev/null || return 0\n"
+	"grep -l [${m%${m#?}}]${m#?} /proc/[0-9]*/cmdline |\n"
+	"grep -qv ^/proc/$$/; } 2>/dev/null\n"
+	"m=$1 w=$2 k=$(($2+5)); scan TERM\n"
+	"while [ $n = 0 ] && about; do [ $k -gt 0 ] || exit\n"
+	"sleep 0.1 2>/dev/null || sleep 1; k=$((k-1)); scan TERM; done\n"
 	"while [ $w -gt 0 ]; do scan 0; [ $n = 0 ] && break\n"
 	"sleep 0.1 2>/dev/null || sleep 1; w=$((w-1)); done\n"
 	"scan KILL; [ $n = 0 ] || sleep 0.2 2>/dev/null || sleep 1\n"

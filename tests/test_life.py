@@ -21,7 +21,7 @@ from standin.client import wait_for
 POOL = {"method": "^GET$", "path": "/sandboxwarmpools/"}
 SANDBOX = {"method": "^GET$", "path": "/sandboxes/"}
 STOP_S = 2.0        # the issue's; the machine's own delays come on top
-SLACK_S = 1.5
+SLACK_S = 3.0
 RUNTIMES = pytest.mark.parametrize("runtime", ["sandboxd", "none"])
 ENDS = pytest.mark.parametrize("end", ["input", "TERM", "INT", "HUP"])
 
@@ -43,7 +43,7 @@ def finish(program, how):
 def ended(program, code=0):
     """It exits in time, without an answer to what it stopped."""
     begin = time.monotonic()
-    assert program.wait(10) == code, program.stderr
+    assert program.wait() == code, program.stderr
     assert time.monotonic() - begin < STOP_S + SLACK_S
 
 
@@ -179,6 +179,7 @@ def test_a_command_cancelled_before_it_began_never_runs(
     id = box.begin("touch ran; sleep 77")
     wait()
     box.program.cancel(id)
+    box.program.ask("ping", modern=False)
     standin.release()
     stays_silent(box.program, id)
     assert box.run("ls")["stdout"] == ""
@@ -200,6 +201,28 @@ def test_a_cancelled_command_is_silent_and_all_its_processes_end(
     assert box.program.close() == 0
 
 
+@pytest.mark.parametrize("runtime", ["none", "legacy"])
+def test_a_command_that_is_about_to_begin_when_it_is_cancelled_ends(
+        standin, start, runtime):
+    """What wraps it takes its time before that: here for a named pipe."""
+    standin.pool(runtime=runtime)
+    box = Box(standin, start("--connection", "exec" if runtime == "none"
+                             else "tunnel"))
+    folder = standin.pod(box.pod)["dir"]
+    with open(folder + "/mkfifo", "w", encoding="ascii") as f:
+        f.write(f"#!/bin/sh\n>{folder}/late; sleep 0.8\n"
+                f"exec {shutil.which('mkfifo')} \"$@\"\n")
+    os.chmod(folder + "/mkfifo", 0o755)
+    id = box.begin("sleep 77; touch ended", timeout=600, env={
+        "PATH": f"{folder}:{os.environ['PATH']}"})
+    wait_for(lambda: os.path.exists(folder + "/late"), "the wrapper")
+    box.program.cancel(id)
+    stays_silent(box.program, id)
+    box.ended("sleep 77")
+    assert box.run("ls")["stdout"] == "late\nmkfifo\n"
+    assert box.program.close() == 0
+
+
 @ENDS
 @RUNTIMES
 def test_a_command_that_runs_is_ended_with_the_program(
@@ -211,7 +234,7 @@ def test_a_command_that_runs_is_ended_with_the_program(
         box.begin("sleep 77")
         box.started("sleep 77")
         finish(box.program, end)
-        code = box.program.wait(10)
+        code = box.program.wait()
         assert box.program.recv() is None
         box.ended("sleep 77")
         if code == 0:
@@ -315,7 +338,7 @@ def test_a_client_that_stops_reading_does_not_keep_it_alive(server):
         for n in range(40):
             server.request("tools/list", id=n)
         server.kill(signal.SIGTERM)
-        assert server.child.wait(STOP_S + 5) == 0
+        assert server.child.wait(30) == 0
 
 
 def test_a_client_that_closed_its_end_ends_the_program(standin, server):
@@ -331,7 +354,7 @@ def test_a_client_that_closed_its_end_ends_the_program(standin, server):
     child.stdout.close()
     child.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     child.stdin.flush()
-    assert child.wait(5) == 0
+    assert child.wait(30) == 0
     child.stdin.close()
     server.cancel(id)
     no_claims(standin)
@@ -388,7 +411,7 @@ def test_a_token_gets_progress_every_5_s_that_only_rises(
     silent = box.begin("sleep 10")
     times, numbers, done = {t: [begin] for t in ids}, {t: [] for t in ids}, []
     while len(done) < 3:
-        message = program.recv(20)
+        message = program.recv()
         if "id" in message:
             done.append(message["id"])
             continue
@@ -409,11 +432,17 @@ def test_a_token_gets_progress_every_5_s_that_only_rises(
 
 
 def test_the_output_of_a_command_is_its_progress(box):
-    id = box.begin("echo line one; sleep 0.6; echo line two; sleep 0.6",
-                   {"progressToken": 1})
-    box.program.reply(id)
-    told = [m["params"]["message"] for m in box.program.aside]
-    assert any("line one" in t for t in told)
+    def told_of(line):
+        told.append(box.program.recv()["params"]["message"])
+        return line in told[-1]
+
+    told = []
+    id = box.begin("echo line one; while [ ! -e go ]; do sleep 0.05; done; "
+                   "echo line two; sleep 99", {"progressToken": 1})
+    wait_for(lambda: told_of("line one"), "the first line")
+    open(box.standin.pod(box.pod)["dir"] + "/go", "x").close()
+    wait_for(lambda: told_of("line two"), "the second line")
+    box.program.cancel(id)
     assert all("line" in t or "running" in t for t in told), told
 
 

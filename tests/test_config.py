@@ -26,7 +26,7 @@ LIST = ("list_sandboxes", {"namespace": NS})
 def once(*args, cwd=None, **env):
     """The program with no input at all."""
     return subprocess.run([BINARY, *args], input=b"", capture_output=True,
-                          env=clean_environment(**env), cwd=cwd, timeout=30,
+                          env=clean_environment(**env), cwd=cwd, timeout=60,
                           check=False)
 
 
@@ -77,7 +77,7 @@ def test_a_file_sets_what_nothing_else_does(tmp_path, standin):
 
     def names(*args, **more):
         done = subprocess.run([BINARY, *args, "tools"], env={**env, **more},
-                              capture_output=True, check=True, timeout=30)
+                              capture_output=True, check=True, timeout=60)
         return [t["name"] for t in json.loads(done.stdout)["tools"]]
     assert names() == ["bash", "bash_output"]
     assert names("--tools", "stat_file") == ["stat_file"]

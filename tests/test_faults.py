@@ -235,8 +235,8 @@ def test_what_a_failed_removal_leaves_is_named_in_the_answer(
       for how in ("cut", "end", "410", "garbage")),
     {"action": "status", "code": 410}, {"action": "status", "code": 500},
     {"action": "status", "code": 503, "retry_after": 1},
-    {"action": "drop"}, {"action": "slow", "bytes": 1, "ms": 0},
-    {"action": "slow", "bytes": 7, "ms": 1}, {"action": "redirect"},
+    {"action": "drop"}, {"action": "slow", "bytes": 5, "ms": 0},
+    {"action": "slow", "bytes": 61, "ms": 1}, {"action": "redirect"},
     {"action": "garbage"}], ids=label)
 def test_a_watch_goes_on_after_any_break(standin, server, rule):
     """agent-sandbox 8.1, check 3; users.md 9, 58"""
@@ -338,11 +338,10 @@ def lost(result, output=None):
 
 @pytest.mark.parametrize("rule", [
     {"action": "ws-no-status"}, {"action": "ws-cut"},
-    {"action": "ws-cut", "after": 3}, {"action": "ws-drop", "after": 3}],
-    ids=label)
+    {"action": "ws-cut", "before": "two"},
+    {"action": "ws-drop", "before": "three"}], ids=label)
 def test_a_stream_without_a_status_is_no_success(exec_box, standin, rule):
     """users.md 1, 2: an exit code only from the Status"""
-    # The first frame is empty, as a kubelet's.
     standin.fault(**EXEC, **rule)
     message = lost(exec_box.result(
         "echo one; sleep 0.2; echo two; sleep 0.2; echo three"))
@@ -352,8 +351,14 @@ def test_a_stream_without_a_status_is_no_success(exec_box, standin, rule):
 
 
 def test_what_came_before_the_break_is_kept(exec_box, standin):
-    standin.fault("ws-drop", after=3, **EXEC)
-    lost(exec_box.result("echo one; sleep 0.3; echo two"), "one\n")
+    standin.fault("ws-drop", before="two", **EXEC)
+    program = exec_box.program
+    id = exec_box.begin("echo one; while [ ! -e go ]; do sleep 0.05; done; "
+                        "echo two", {"progressToken": 1})
+    # What was not told yet may go in one frame with the rest.
+    wait_for(lambda: "one" in program.recv()["params"]["message"], "a line")
+    open(standin.pod(exec_box.pod)["dir"] + "/go", "x").close()
+    lost(program.reply(id)["result"], "one\n")
     assert exec_box.run("echo x")["stdout"] == "x\n"
 
 
@@ -453,15 +458,16 @@ def test_a_grpc_error_is_told_by_name_and_not_repeated(
 
 
 @pytest.mark.parametrize("rule", [
-    {"action": "ws-cut", "after": 4}, {"action": "ws-drop", "after": 5},
-    {"action": "ws-bad", "kind": "masked", "after": 5},
-    {"action": "ws-bad", "kind": "bad-channel", "after": 5},
-    {"action": "ws-bad", "kind": "text", "after": 5},
-    {"action": "ws-bad", "kind": "oversized", "after": 5}], ids=label)
+    {"action": "ws-cut", "before": "end"},
+    {"action": "ws-cut", "after": 4}, {"action": "ws-drop", "before": "end"},
+    {"action": "ws-bad", "kind": "masked", "before": "end"},
+    {"action": "ws-bad", "kind": "bad-channel", "before": "end"},
+    {"action": "ws-bad", "kind": "continuation", "before": "end"},
+    {"action": "ws-bad", "kind": "oversized", "before": "end"}], ids=label)
 def test_a_tunnel_that_breaks_is_no_success_and_is_opened_again(
         tunnel_box, standin, rule):
     standin.fault(**FORWARD, **rule)
-    failure(tunnel_box.result("touch ran; sleep 0.3; echo x"))
+    failure(tunnel_box.result("touch ran; sleep 0.3; echo end"))
     assert count(standin, "POST", "/Start$", "runtime") <= 1
     assert tunnel_box.run("echo back")["stdout"] == "back\n"
 

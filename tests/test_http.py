@@ -227,7 +227,7 @@ def test_slow_clients_are_told_so_and_hold_nobody_up(serve):
         connection.send("POST /mcp HTTP/1.1\r\nHost: localh")
     silent = server.connect()
     begin = time.monotonic()
-    while time.monotonic() - begin < 9:
+    while time.monotonic() - begin < 8:
         time.sleep(1)
         for connection in slow[:5]:
             connection.send("o")
@@ -257,12 +257,14 @@ def test_ten_thousand_aborted_connections_leave_nothing(serve):
     for i in range(500):
         abort(i)
     wait_for(lambda: server.metric("connections") == 1, "their ends")
+    wait_for(lambda: not children(server.process.pid), "their processes")
+    time.sleep(0.2)             # what it closes when it has heard of them
     descriptors, memory = state()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(abort, range(10000)))
     wait_for(lambda: server.metric("connections") == 1, "their ends")
     wait_for(lambda: not children(server.process.pid), "their processes")
-    assert state()[0] == descriptors
+    wait_for(lambda: state()[0] == descriptors, "their descriptors")
     assert state()[1] <= memory + 100
     assert server.ask(post(PING)).status == 200
     assert "signal" not in server.log
@@ -394,6 +396,12 @@ def test_an_older_client_that_goes_has_not(server, pool, standin):
     assert len(claims(standin)) == 1
 
 
+def accepts(server):
+    with contextlib.suppress(OSError):
+        server.connect().close()
+        return True
+
+
 def test_a_signal_lets_the_request_finish(serve, pool, standin):
     server = serve()
     hold = standin.fault("hold", **WATCH)
@@ -403,13 +411,12 @@ def test_a_signal_lets_the_request_finish(serve, pool, standin):
     assert idle.ask(post(PING)).status == 200
     server.terminate()
     assert idle.ended()
-    with pytest.raises(OSError):
-        wait_for(server.connect().close, "a refusal")
+    wait_for(lambda: not accepts(server), "a refusal")
     standin.release(hold)
     answer = connection.answer()
     assert answer.reply()["result"]["isError"] is False
     assert answer.fields["connection"] == "close"
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
 
 
 def test_and_ends_it_when_the_time_is_over(serve, slow_pool, standin):
@@ -419,7 +426,7 @@ def test_and_ends_it_when_the_time_is_over(serve, slow_pool, standin):
     seen(standin, WATCH)
     server.terminate()
     assert connection.answer().status == 503
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
     no_claims(standin)
 
 
@@ -600,7 +607,7 @@ def test_a_token_is_not_believed_longer_than_it_lives(serve, standin):
 def test_an_address_for_all_needs_a_secret(standin):
     env = clean_environment(KUBECONFIG=standin.kubeconfig)
     done = subprocess.run([BINARY, "serve", "--listen", ":0"], env=env,
-                          capture_output=True, text=True, timeout=20)
+                          capture_output=True, text=True, timeout=60)
     assert done.returncode == 78
     assert "--auth-tokens" in done.stderr
     server = Server("serve", "--listen", "0.0.0.0:0", kubeconfig=standin
@@ -651,7 +658,7 @@ def test_the_default_is_a_path(standin, tmp_path):
                           stderr=subprocess.DEVNULL) as process:
         wait_for(path.exists, "the socket")
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
     assert not path.exists()
 
 
@@ -663,7 +670,7 @@ def test_a_socket_file_goes_with_its_server_unless_it_is_anothers(
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(paths[1]))
         server.process.terminate()
-        assert server.process.wait(10) == 0
+        assert server.process.wait(30) == 0
         assert [p.exists() for p in paths] == [False, True]
 
 
@@ -674,7 +681,7 @@ def test_the_volume_of_jobs_is_asked_for_once(serve, standin, tmp_path):
     done = subprocess.run(
         [BINARY, "serve", "--listen", f"unix:{tmp_path}/s"], text=True,
         env=clean_environment(KUBECONFIG=standin.kubeconfig, **env),
-        capture_output=True, timeout=20)
+        capture_output=True, timeout=60)
     assert done.returncode == 78 and "'cache'" in done.stderr
     assert len(standin.requests("^GET$", path)) == 1
     assert not (tmp_path / "s").exists()
@@ -709,7 +716,7 @@ def test_the_originals_switches(standin):
         server.wait_until_up()
         assert server.ask(post(PING)).status == 200
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(30) == 0
 
 
 # --- real clients ------------------------------------------------------------

@@ -187,9 +187,10 @@ def test_the_time_to_live_is_set_anew(standin, start, before):
 def test_an_extended_sandbox_lives_on(standin, start):
     standin.pool()
     program = start()
-    box = Box(standin, program, create(program, shutdown_after_seconds=2))
+    box = Box(standin, program, create(program, shutdown_after_seconds=5))
+    end = standin.claim(box.claim)["spec"]["lifecycle"]["shutdownTime"]
     success(box.tool("extend_sandbox", shutdown_after_seconds=60))
-    time.sleep(2.5)
+    time.sleep(seconds(end) + 0.5)
     assert box.run("echo on")["stdout"] == "on\n"
 
 

@@ -14,6 +14,7 @@ import pytest
 from blackbox import NS, Box, failure, memory_kb, success
 from program import META, SANITIZED, VERSION
 from standin.client import wait_for
+from test_http import children
 from web import INETD, Server, post, tool
 
 MB = 1 << 20
@@ -416,7 +417,7 @@ def test_files_of_a_job_are_as_large_as_they_are(jobs, sizes):
 
 
 def test_a_job_needs_no_disk_here_while_it_runs(jobs):
-    id = job(jobs, "run_job", "sleep 2; sha256sum f*", [MB])
+    id = job(jobs, "run_job", "sleep 5; sha256sum f*", [MB])
     wait_for(lambda: spooled(jobs) > 0, "its file")
     given_back(jobs)
     assert jobs.silence(0.3) == []
@@ -477,9 +478,9 @@ class Served:
         self.handle = success(self.connection.ask(tool("create_sandbox", {
             "warmpool": "py-pool", "namespace": NS})).reply()["result"])[
                 "sandbox_claim_name"]
-        with contextlib.suppress(ValueError):
-            self.pid = int(open(f"/proc/{web.process.pid}/task/"
-                                f"{web.process.pid}/children").read())
+        # That of the look whether the server is up may end a little later.
+        self.pid = int(wait_for(lambda: children(web.process.pid)[1:] == []
+                                and children(web.process.pid)[0], "its pid"))
 
     def arguments(self, **more):
         return {"sandbox_claim_name": self.handle, "namespace": NS, **more}

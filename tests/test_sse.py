@@ -160,7 +160,8 @@ def test_the_end_of_the_stream_is_the_end(server, standin):
     stream.close()
     no_claims(standin)
     wait_for(lambda: "verdict=cancelled" in server.log, "its end")
-    assert server.ask(post(PING, stream.endpoint)).status == 404
+    wait_for(lambda: server.ask(post(PING, stream.endpoint)).status == 404,
+             "the end of its name")
     wait_for(lambda: server.metric("connections") == 1, "their ends")
 
 
@@ -213,7 +214,7 @@ def test_a_signal_ends_the_stream(server, standin):
     standin.release(hold)
     assert busy.message()["result"]["isError"] is False
     assert busy.event() is None
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
     assert len(claims(standin)) == 1
 
 

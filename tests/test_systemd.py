@@ -37,7 +37,7 @@ def units(tmp_path):
 
 def analyze(*args):
     return subprocess.run(["systemd-analyze", "--no-pager", *args],
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=60)
 
 
 def test_verify_has_nothing_to_say(units):
@@ -126,11 +126,11 @@ class Activated:
             stdout=self.log, stderr=self.log, start_new_session=True)
 
     def connect(self):
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while True:
             try:
                 s = socket.socket(socket.AF_UNIX)
-                s.settimeout(15)
+                s.settimeout(60)
                 s.connect(self.path)
                 return s, s.makefile("rb")
             except (FileNotFoundError, ConnectionRefusedError):
@@ -147,7 +147,7 @@ class Activated:
             os.killpg(self.process.pid, signal.SIGTERM)
         except ProcessLookupError:
             pass
-        self.process.wait(10)
+        self.process.wait(30)
         self.log.close()
 
 

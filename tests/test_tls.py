@@ -167,7 +167,7 @@ def test_plain_http_is_told(serve, pki):  # noqa: F811
     other = Connection(server.address)
     other.send(b"SSH-2.0-x\r\n")
     other.ended()
-    assert "does not speak TLS" in wait_for(lambda: server.log, "a line")
+    wait_for(lambda: "does not speak TLS" in server.log, "a line")
 
 
 @pytest.mark.parametrize("at", [1, 4, 5, 60])
@@ -202,10 +202,13 @@ def test_slow_handshakes_end(serve, pki):  # noqa: F811
 
 def refused(server, request=post(PING)):
     """The alert that ends a connection, be it in the handshake or after."""
-    with pytest.raises((ssl.SSLError, ConnectionResetError)) as e:
-        if server.ask(request) is None:
-            raise ConnectionResetError
-    return str(e.value)
+    try:
+        assert server.ask(request) is None
+    except ssl.SSLError as e:
+        return str(e)
+    except ConnectionError:     # it was gone before we had written
+        pass
+    return ""
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -353,7 +356,7 @@ def test_bad_files_stop_the_start(pki, standin, case):
          f"--tls-key={pki.path(names['key'])}",
          f"--tls-client-ca={pki.path(names['ca'])}"],
         env=clean_environment(KUBECONFIG=standin.kubeconfig),
-        capture_output=True, text=True, timeout=20)
+        capture_output=True, text=True, timeout=60)
     assert done.returncode == 78
     assert said in done.stderr
 
@@ -363,7 +366,7 @@ def test_a_key_alone_stops_the_start(pki, standin):
         [BINARY, "serve", "--listen=127.0.0.1:0",
          f"--tls-key={pki.path('ca.key')}"],
         env=clean_environment(KUBECONFIG=standin.kubeconfig),
-        capture_output=True, text=True, timeout=20)
+        capture_output=True, text=True, timeout=60)
     assert (done.returncode, "need --tls-cert" in done.stderr) == (78, True)
 
 

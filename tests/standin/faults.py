@@ -33,7 +33,8 @@ pass first (0), "where": "api" or "runtime", "action": one of
               continuation, text, bad-channel, no-channel, bad-close; or the
               handshake: accept, no-accept, subprotocol, no-subprotocol,
               no-upgrade
-}. The first rule that matches and has count left takes the request.
+}. Where one says "after", "before": TEXT may take its place: it is the first
+frame with the text in it, however the output was divided into frames. The first rule that matches and has count left takes the request.
 """
 
 import asyncio

@@ -142,7 +142,7 @@ class Exec:
         ws = self.ws
         message = bytes([ERROR]) + json.dumps(status).encode()
         action = ws.fault["action"]
-        if action == "ws-cut" and "after" not in ws.fault:
+        if action == "ws-cut" and not ws.fault.keys() & {"after", "before"}:
             await ws.send_half(message)
         if action != "ws-no-status":
             await ws.send(message)

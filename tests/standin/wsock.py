@@ -57,17 +57,23 @@ class WebSocket:
             action = self.fault["action"]
             if action == "ws-silence":
                 return
-            if action in ("ws-cut", "ws-drop") and \
-                    self.sent >= self.fault.get("after", 1 << 30):
+            if action in ("ws-cut", "ws-drop") and self.due(payload):
                 if action == "ws-cut":
                     await self.conn.write(data[:max(3, len(data) // 2)])
                 self.cut()
-            if action == "ws-bad" and self.sent >= self.fault.get("after", 0):
+            if action == "ws-bad" and self.due(payload):
                 await self.send_bad(self.fault.get("kind", ""), payload)
                 self.fault = {"action": ""}
                 return
             self.sent += 1
             await self.conn.write(data)
+
+    def due(self, payload):
+        """Is this frame the one that its fault is about?"""
+        if "before" in self.fault:
+            return self.fault["before"].encode() in payload
+        return self.sent >= self.fault.get("after", 0 if self.fault[
+            "action"] == "ws-bad" else 1 << 30)
 
     async def send_half(self, payload):
         """Half of a message's frame, then the connection goes."""

@@ -560,7 +560,8 @@ const struct tool tool_bash = {
 	.title = "Shell",
 	.help = "Run a command in a shell that is kept: its working directory, "
 	    "variables, functions and files are there for the next command. "
-	    "The shell is in a pod of its own, made at the first command.",
+	    "The shell is in a pod of its own, made at the first command; file "
+	    "tools reach it as sandbox_claim_name \"@bash\".",
 	.family = "bash",
 	.args = args,
 	.out = out,

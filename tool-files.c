@@ -56,8 +56,7 @@ struct file_call {
 /* No claim can have this name. */
 #define OWN	"@bash"
 #define FILE_ARGS							\
-	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help =	\
-	    "Or \"" OWN "\": bash's pod." },				\
+	{ "sandbox_claim_name", ARG_STRING, ARG_REQUIRED, .help = NULL }, \
 	{ "namespace", ARG_STRING, ARG_REQUIRED, .help = NULL }
 #define PATH_ARG(text)							\
 	{ "path", ARG_STRING, ARG_REQUIRED, 0, 0, .help = text }

@@ -386,7 +386,16 @@ def test_tools_have_schemas_and_all_four_annotations(start):
     for tool in tools:      # what a host shows to the model
         del tool["annotations"], tool["title"]
         tool.pop("outputSchema", None)
-    assert len(json.dumps(tools, separators=(",", ":"))) < 8 << 10
+    assert len(json.dumps(tools, separators=(",", ":"))) < 6900
+
+
+def test_the_tools_of_all_families_fit_a_models_context(start):
+    program = start("--tools", "all")
+    tools = program.ask("tools/list")["result"]["tools"]
+    shown = [{k: t[k] for k in ("name", "description", "inputSchema")}
+             for t in tools]
+    assert len(json.dumps(shown, separators=(",", ":"))) < 13000
+    assert len(json.dumps(tools, separators=(",", ":"))) < 21000
 
 
 def test_schemas_are_those_of_the_original(server):

@@ -61,6 +61,8 @@ void fileop_finish(struct fileop *f, const struct error *err);
 /* The same, a turn of the loop later. */
 void fileop_fail(struct fileop *f, const struct error *err);
 long fileop_left_ms(const struct fileop *f);
+/* ERR_CONFLICT: what was to be read is a directory, and how to get one. */
+int fileop_folder(const struct fileop *f, struct error *err);
 /* Add to what is read; more than was asked for is dropped. */
 void fileop_take(struct fileop *f, const char *data, size_t len);
 

@@ -270,8 +270,7 @@ look(struct fileop *f, long status, struct error *err)
 	if (f->req.verb != FILEOP_READ)
 		return 0;
 	if (sandboxd && status == 200 && is_json(f))
-		return error_set(err, ERR_CONFLICT, "'%.200s' is a directory",
-		    f->req.path);
+		return fileop_folder(f, err);
 	/* All of it, as somebody in between may do? */
 	if (status != 206)
 		f->skip = f->req.offset;
@@ -387,6 +386,19 @@ is_ours(const struct fileop *f, const struct event *ev)
 	    strncmp(web_field(f->web, "Server"), name, sizeof(name) - 1) == 0;
 }
 
+/* The legacy runtime says the same of a directory. */
+static void
+not_there(const struct fileop *f, struct error *err)
+{
+	if (f->link->runtime == RUNTIME_AGENT)
+		error_set(err, ERR_GONE, "'%.200s' is not there", f->req.path);
+	else if (f->req.verb == FILEOP_READ &&
+	    strstr(err->text, "File not found") != NULL)
+		error_set(err, ERR_GONE, "'%.200s' is no file: it is not "
+		    "there, or a directory, which a command can pack "
+		    "(tar -cf FILE -C DIRECTORY .)", f->req.path);
+}
+
 static int
 conclude(struct fileop *f, const struct event *reply, struct error *err)
 {
@@ -407,9 +419,8 @@ conclude(struct fileop *f, const struct event *reply, struct error *err)
 		ev.status = 206;	/* of an empty file */
 	if (ev.err != NULL || ev.status < 200 || ev.status > 299) {
 		link_explain(f->link, &ev, mono_ms() - f->asked_ms, err);
-		if (f->link->runtime == RUNTIME_AGENT && ev.status == 404)
-			error_set(err, ERR_GONE, "'%.200s' is not there",
-			    f->req.path);
+		if (ev.status == 404)
+			not_there(f, err);
 		return -1;
 	}
 	if (f->step == STEP_SIZE) {

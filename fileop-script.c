@@ -132,6 +132,8 @@ refused(const struct fileop *f, long code, struct error *err)
 	case EXIT_GONE:
 		return error_set(err, ERR_GONE, "'%.200s' is not there", at);
 	case EXIT_FOLDER:
+		if (f->req.verb == FILEOP_READ)
+			return fileop_folder(f, err);
 		return error_set(err, ERR_CONFLICT, "'%.200s' is a directory",
 		    at);
 	case EXIT_NO_FOLDER:

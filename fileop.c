@@ -81,6 +81,14 @@ fileop_left_ms(const struct fileop *f)
 	return left > 1 ? left : 1;
 }
 
+int
+fileop_folder(const struct fileop *f, struct error *err)
+{
+	return error_set(err, ERR_CONFLICT, "'%.200s' is a directory: pack it "
+	    "with a command (tar -cf FILE -C DIRECTORY .) and download that "
+	    "FILE", f->req.path);
+}
+
 void
 fileop_take(struct fileop *f, const char *data, size_t len)
 {

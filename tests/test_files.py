@@ -4,7 +4,9 @@ at all (contract: agent-sandbox 1.4, 1.5, 1.8, 2.7, 3.5, 6.4)."""
 
 import base64
 import hashlib
+import io
 import os
+import tarfile
 
 import pytest
 
@@ -336,6 +338,25 @@ def test_a_folder_is_deleted_only_when_that_is_meant(box):
         "isError"] is False
     assert not exists(box, "d")
     assert failure(box.tool("delete_file", path="d"))
+
+
+def test_a_folder_goes_out_and_in_as_a_tar(box):
+    """users.md 36: the error names the way, and that is a way"""
+    box.run("mkdir -p 'd/a b/empty'; head -c 3000000 /dev/urandom >d/big; "
+            "ln -s big d/link; echo x >'d/a b/-x'; chmod 750 'd/a b/-x'")
+    said = failure(box.tool("download_file", path="d"))
+    assert "directory" in said and "tar -cf FILE -C DIRECTORY ." in said
+    box.run("tar -cf d.tar -C d .")
+    size = success(box.tool("stat_file", path="d.tar"))["size"]
+    data = b"".join(get(box, "d.tar", offset=at, length=1 << 20)
+                    for at in range(0, size, 1 << 20))
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert sorted(tar.getnames()) == [
+            ".", "./a b", "./a b/-x", "./a b/empty", "./big", "./link"]
+    assert put(box, "in.tar", data)["verified"] == "sha256"
+    same = "diff -r --no-dereference d e && stat -c %a 'e/a b/-x'"
+    assert box.run("mkdir e && tar -xf in.tar -C e && " + same)[
+        "stdout"].strip() == "750"
 
 
 def test_a_move_overwrites_only_when_that_is_meant(box):

@@ -28,7 +28,7 @@
 	X(LIMIT_FRAME, 1L << 20, "bytes", "one WebSocket frame or message") \
 	X(LIMIT_GRPC, 4L << 20, "bytes", "one gRPC message")		\
 	X(LIMIT_LINKS, 16, "sandboxes", "whose tunnels are kept open")	\
-	X(LIMIT_KNOWN_MS, 30000, "ms", "a claim is not asked for again by exec") \
+	X(LIMIT_KNOWN_MS, 30000, "ms", "a claim, or a session's watched pod, is not asked for again") \
 	X(LIMIT_PUMP, 256L << 10, "bytes", "held by a tunnel in each direction") \
 	X(LIMIT_STDIN, 1L << 20, "bytes", "standard input of a command") \
 	X(LIMIT_COMMAND, 131000, "bytes", "the text of a command")	\

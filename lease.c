@@ -38,13 +38,31 @@ lease_find(struct lease *l, const struct env *env, bool doubt, event_fn *fn,
 	return l->find == NULL ? -1 : 0;
 }
 
+static void
+take(struct lease *l, struct session *s)
+{
+	l->session = s;
+	session_use(s);
+	l->agent = agent_hold(session_agent(s));
+}
+
+bool
+lease_known(struct lease *l, const struct env *env)
+{
+	struct session *s = session_known(env->sessions, lease_session(env));
+
+	if (s != NULL)
+		take(l, s);
+	return s != NULL;
+}
+
 void
 lease_take(struct lease *l)
 {
-	l->session = session_found(l->find);
+	struct session *s = session_found(l->find);
+
 	l->find = NULL;
-	session_use(l->session);
-	l->agent = agent_hold(session_agent(l->session));
+	take(l, s);
 }
 
 void

@@ -26,6 +26,8 @@ int lease_check(const struct env *env, struct error *err);
  * which is to be followed by lease_take() or lease_drop(). */
 int lease_find(struct lease *l, const struct env *env, bool doubt,
     event_fn *fn, void *arg);
+/* It is known (session_known()), and taken: nothing is to be found. */
+bool lease_known(struct lease *l, const struct env *env);
 void lease_take(struct lease *l);
 void lease_drop(struct lease *l);
 /* true: EVENT_END is to come, when what was begun is cleaned up. */

@@ -18,6 +18,7 @@
 #include "mono.h"
 #include "session.h"
 #include "setup.h"
+#include "sight.h"
 #include "token.h"
 
 enum {
@@ -39,6 +40,9 @@ struct session {
 	unsigned users;
 	long noted_ms;			/* when activity was noted; 0: not */
 	struct loop_timer *timer;
+	struct sight *sight;		/* of that pod; NULL: not watched */
+	long asked_ms;			/* when it was listed; 0: in doubt */
+	struct loop_timer *rest;	/* nobody uses it */
 };
 
 struct session_find {
@@ -59,6 +63,7 @@ struct sessions {
 	char namespace[64], own[64];
 	bool made;			/* own is this process's alone */
 	bool used;			/* ... and may have a pod */
+	bool blind;			/* we may not watch pods */
 };
 
 /* --- all of them --------------------------------------------------------- */
@@ -131,6 +136,8 @@ session_free(struct session *s)
 {
 	setup_close(s->setup);
 	loop_timer_del(s->timer);
+	loop_timer_del(s->rest);
+	sight_close(s->sight);
 	agent_close(s->agent);
 	explicit_bzero(s->token, sizeof(s->token));
 	free(s);
@@ -237,6 +244,23 @@ detach(struct session_find *f)
 		*at = f->next;
 }
 
+/* A watch is worth its while from the second use on. */
+static void
+watch_it(struct session *s, bool again)
+{
+	struct sessions *ss = s->all;
+	enum sight_state state = sight_state(s->sight);
+
+	ss->blind |= state == SIGHT_DENIED;
+	if (again && (state == SIGHT_WAIT || state == SIGHT_CLEAR))
+		return;
+	sight_close(s->sight);
+	s->sight = NULL;
+	if (again && !ss->blind)
+		s->sight = sight_open(ss->env, ss->namespace, s->id,
+		    s->pod.uid);
+}
+
 static void
 take_result(struct session *s)
 {
@@ -254,6 +278,7 @@ take_result(struct session *s)
 	memcpy(s->token, r.token, sizeof(s->token));
 	if (r.fresh)
 		s->noted_ms = mono_ms();
+	watch_it(s, r.agent == NULL);
 	explicit_bzero(&r, sizeof(r));
 }
 
@@ -266,8 +291,11 @@ start(struct session *s, bool doubt)
 	struct setup_req req = { .namespace = ss->namespace,
 	    .session = s->id, .key = ss->key, .key_len = ss->key_len,
 	    .errands = ss->errands, .pod = &s->pod, .agent = s->agent,
-	    .token = s->token, .doubt = doubt };
+	    .token = s->token };
 
+	/* An agent that was lost may be gone before its pod tells of it. */
+	req.doubt = doubt || (s->agent != NULL && s->asked_ms == 0);
+	s->asked_ms = mono_ms();
 	s->setup = setup_start(ss->env, &req, on_setup, s);
 	return s->setup == NULL ? -1 : 0;
 }
@@ -333,6 +361,25 @@ session_find(struct sessions *ss, const char *id, bool doubt, event_fn *fn,
 	if (ss->made && strcmp(id, ss->own) == 0)
 		ss->used = true;
 	return f;
+}
+
+struct session *
+session_known(struct sessions *ss, const char *id)
+{
+	struct session *s = session_of(ss, id);
+
+	if (s == NULL || s->setup != NULL || s->agent == NULL ||
+	    s->token[0] == '\0' || s->asked_ms == 0 ||
+	    mono_ms() - s->asked_ms >= LIMIT_KNOWN_MS ||
+	    sight_state(s->sight) != SIGHT_CLEAR)
+		return NULL;
+	return s;
+}
+
+void
+session_doubt(struct session *s)
+{
+	s->asked_ms = 0;
 }
 
 struct session *
@@ -408,10 +455,22 @@ due(void *arg)
 		    due, s);
 }
 
+static void
+rest(void *arg)
+{
+	struct session *s = arg;
+
+	s->rest = NULL;
+	sight_close(s->sight);
+	s->sight = NULL;
+}
+
 void
 session_use(struct session *s)
 {
 	s->users++;
+	loop_timer_del(s->rest);
+	s->rest = NULL;
 	note(s);
 	if (s->timer == NULL)
 		s->timer = loop_timer_add(s->all->env->loop, note_ms(s) + 1,
@@ -428,6 +487,7 @@ session_unuse(struct session *s)
 		return;
 	loop_timer_del(s->timer);
 	s->timer = NULL;
+	s->rest = loop_timer_add(s->all->env->loop, LIMIT_KNOWN_MS, rest, s);
 }
 
 const char *

@@ -2,8 +2,11 @@
 /*
  * session - the sessions of this connection, each with its pod's agent.
  *
- * A session is found anew for every use (setup.h): one list, no memory but
- * for the tunnel. Uses at the same time share the search. While a session is
+ * A session is found anew for a use (setup.h): one list, no memory but for the
+ * tunnel. Uses at the same time share the search. Of one that is used again
+ * and again the pod is watched (sight.h), and while that says nothing a list
+ * is good for LIMIT_KNOWN_MS, no longer: a dead connection tells of nothing.
+ * The watch ends when the session was not used for as long. While a session is
  * in use its activity is noted in the pod's annotation, often enough for gc to
  * see it, and not more. The session that was made for this process alone goes
  * with it.
@@ -46,6 +49,12 @@ struct session *session_found(struct session_find *f);
 /* false: it is over now. true: EVENT_END comes when all is cleaned up. */
 bool session_find_stop(struct session_find *f);
 void session_find_close(struct session_find *f);	/* NULL is fine */
+
+/* The same without asking anybody; NULL: to be found. To be used at once. */
+struct session *session_known(struct sessions *ss, const char *id);
+/* Something went wrong: it is to be found, and its agent asked, before the
+ * next use. */
+void session_doubt(struct session *s);
 
 /* Valid while the session is in use. */
 void session_use(struct session *s);

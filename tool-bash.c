@@ -2,7 +2,7 @@
 /*
  * bash: a command in the session's kept shell.
  *
- *   FIND --> EXEC --> done
+ *  [FIND]--> EXEC --> done
  *    ^        || \--(not assigned)--> ASSIGN --> EXEC
  *    |        |\-----(the agent was lost)--> WHY --> failed
  *    \--------/ (nothing was sent, or the token is not the pod's: once)
@@ -141,11 +141,15 @@ write_body(struct call *c, struct json arguments)
 	jsonw_end(&w);
 }
 
+static enum step execute(struct call *c, struct error *err);
+
 static enum step
 find(struct call *c, bool doubt, struct error *err)
 {
 	struct bash *b = c->data;
 
+	if (!doubt && lease_known(&b->lease, c->env))
+		return execute(c, err);
 	b->state = BASH_FIND;
 	call_deadline(c, LIMIT_POD_MS + 60 * 1000L);
 	return lease_find(&b->lease, c->env, doubt, call_event, c) == -1 ?
@@ -499,6 +503,8 @@ on_reply(struct call *c, const struct event *ev, struct error *err)
 	if (b->state == BASH_EXEC && ev->status == 503 && !b->assigned &&
 	    strstr(err->text, "not assigned") != NULL)
 		return assign(c, err);
+	if (ev->err != NULL)
+		session_doubt(b->lease.session);
 	if (ev->status == 401)
 		session_distrust(b->lease.session);
 	if ((unsent || ev->status == 401) && ++b->tries < TRIES) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +38,7 @@ struct watch {
 	unsigned long generation;	/* of this try's credentials */
 	int failures;		/* in a row */
 	bool useful;		/* this try brought something */
+	bool once;		/* not another try */
 	bool reauthed, busy, dead;
 };
 
@@ -88,7 +88,9 @@ again(struct watch *w, long status, const char *retry_after)
 
 	if (w->failed.code != ERR_NONE)
 		w->failures++;
-	if (w->failures > LIMIT_RETRIES) {
+	if (w->once && w->failed.code == ERR_NONE)
+		error_set(&w->failed, ERR_LOST, "the API server ended it");
+	if (w->once || w->failures > LIMIT_RETRIES) {
 		finish(w, status);
 		return;
 	}
@@ -360,6 +362,18 @@ try(void *arg)
 	w->wait = k8s_await(w->k, LIMIT_PLUGIN_MS, resume, w);
 	if (w->wait == NULL)
 		resume(w);
+}
+
+void
+watch_once(struct watch *w)
+{
+	w->once = true;
+}
+
+bool
+watch_unread(const struct watch *w)
+{
+	return w->op == NULL || web_unread(w->op);
 }
 
 struct watch *

@@ -14,6 +14,8 @@
 #ifndef WATCH_H
 #define WATCH_H
 
+#include <stdbool.h>
+
 #include "event.h"
 
 struct k8s;
@@ -21,6 +23,10 @@ struct watch;
 
 struct watch *watch_open(struct k8s *k, const char *path, const char *version,
     event_fn *fn, void *arg);
+/* It does not go on: whatever ends its stream is EVENT_END. */
+void watch_once(struct watch *w);
+/* Has something come that was not told yet? It is told in the next turn. */
+bool watch_unread(const struct watch *w);
 void watch_close(struct watch *w);	/* NULL is fine */
 
 #endif

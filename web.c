@@ -737,6 +737,17 @@ web_resume(struct web_op *op)
 }
 
 bool
+web_unread(const struct web_op *op)
+{
+	int n;
+
+	/* It only fills op->body; the rest of it is for the loop's turn. */
+	return !op->added || op->web->in_curl > 0 ||
+	    curl_multi_perform(loop_multi(op->web->loop), &n) != CURLM_OK ||
+	    op->body.len > 0;
+}
+
+bool
 web_sent(const struct web_op *op)
 {
 	return op->sent;

@@ -78,6 +78,9 @@ struct web_op *web_send(struct web *w, const struct web_req *req,
 void web_cancel(struct web_op *op);	/* NULL is fine */
 void web_pause(struct web_op *op);	/* no EVENT_DATA until resumed */
 void web_resume(struct web_op *op);
+/* Of a stream: has something come that was not passed on yet? Looks at the
+ * socket too; true also when it can't be told. */
+bool web_unread(const struct web_op *op);
 
 /* Did any byte of the request reach the other side? Then a POST may have
  * been carried out. Valid inside the callback of EVENT_REPLY. */

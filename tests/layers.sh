@@ -17,7 +17,7 @@ event loop web webset config config-print conffile completion proxy kubeconfig
 	agent-jobout
 call tools tools-sandbox handle link run fileop fileop-back
 	fileop-script fileop-rest tool-life tools-bash deliver podwait podend
-	errand warm setup session lease ask alive doctor gc dryrun place
+	errand warm setup session sight lease ask alive doctor gc dryrun place
 	tool-sandbox tool-create tool-execute tool-resources tool-files
 	tool-bash tool-bash-output
 	jobflow jobflow-own jobflow-count jobflow-pod jobflow-inject

@@ -4,6 +4,7 @@ left (cli-mcp-server 5 to 13, 18). The agent is the real one, brought in."""
 
 import base64
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 from blackbox import NS, failure
 from program import BINARY, clean_environment
 from standin.client import MERGE, PODS, wait_for
+from web import Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DOMAIN = "tarsy.redhat.com"
@@ -334,7 +336,8 @@ def test_a_cold_start_sends_what_the_contract_says(bash, standin):
     assert owner["uid"] == pod["metadata"]["uid"]
     standin.forget_requests()
     run(server, "true")
-    assert [r["method"] for r in standin.requests()] == ["GET"]
+    assert {(r["method"], r["path"].split("?")[0])
+            for r in standin.requests()} == {("GET", PODS_PATH)}
 
 
 def test_a_cold_start_tells_what_is_going_on(bash):
@@ -579,6 +582,137 @@ def test_a_pod_that_is_over_is_replaced_at_once(bash, standin, how):
     assert (r["stdout"], r["session_reset"]) == ("new", True)
     assert "session_reset" not in run(server, "true")
     wait_for(lambda: len(pods(standin)) == 1, "the old pod's end")
+
+
+# A pod that is used again and again is watched: nobody is asked for it
+
+def asked(standin):
+    """How the pods were asked for: "list", "watch"."""
+    return ["watch" if "watch=" in r["path"] else "list"
+            for r in standin.requests("^GET$", PODS_PATH + r"\?")]
+
+
+def known(server, standin):
+    """Commands until one needs no list."""
+    def quiet():
+        standin.forget_requests()
+        run(server, "true")
+        return not asked(standin)
+
+    wait_for(quiet, "a command without a list")
+
+
+def test_a_further_command_asks_for_nothing(bash, standin):
+    server = bash()
+    known(server, standin)
+    standin.forget_requests()
+    for n in range(5):
+        assert run(server, f"echo {n}")["stdout"] == str(n)
+    begun = run(server, "echo b", background=True)
+    server.tool("bash_output", {"output_id": begun["output_id"]})
+    assert standin.requests() == []
+
+
+@pytest.mark.parametrize("how", [
+    "deleted", "deleted at once", "failed", "labelled", "ended by another"])
+def test_a_known_pod_that_is_over_is_replaced_at_once(bash, standin, how):
+    server = bash("--session-id", "over")
+    known(server, standin)
+    (pod,) = pods(standin)
+    path = PODS_PATH + "/" + pod["metadata"]["name"]
+    if how == "ended by another":
+        with contextlib.closing(Server(
+                "serve", kubeconfig=standin.kubeconfig)) as other:
+            assert other.get("/sessions/over", "DELETE").status == 204
+    elif how == "failed":
+        standin.call("PATCH", path + "/status", {"status": {
+            "phase": "Failed", "reason": "Evicted"}}, MERGE)
+    elif how == "labelled":
+        standin.call("PATCH", path, {"metadata": {"labels": {
+            SESSION: "other"}}}, MERGE)
+    else:
+        standin.call("DELETE", path, {
+            "gracePeriodSeconds": 30 if how == "deleted" else 0})
+    # The stand-in has told all of that before it answers again.
+    standin.get(path)
+    r = run(server, "true")
+    assert r["session_reset"] is True
+    (new,) = [p for p in pods(standin, "over")
+              if "deletionTimestamp" not in p["metadata"]]
+    assert new["metadata"]["uid"] != pod["metadata"]["uid"]
+    known(server, standin)
+
+
+def test_a_second_pod_of_the_session_is_looked_into(bash, standin):
+    server = bash("--session-id", "two")
+    known(server, standin)
+    run(bash("--session-id", "younger"), "true")
+    (pod,) = pods(standin, "younger")
+    standin.call("PATCH", PODS_PATH + "/" + pod["metadata"]["name"],
+                 {"metadata": {"labels": {SESSION: "two"}}}, MERGE)
+    standin.get(PODS_PATH)
+    standin.forget_requests()
+    assert "session_reset" not in run(server, "true")
+    assert "list" in asked(standin)
+
+
+@pytest.mark.parametrize("fault", [
+    {"action": "status", "code": 403, "message": "no", "reason": "Forbidden"},
+    {"action": "watch-garbage", "after": 0},
+    {"action": "watch-410", "after": 0}, {"action": "silence"},
+    {"action": "drop"}])
+def test_without_a_watch_each_command_lists(bash, standin, fault):
+    server = bash()
+    run(server, "true")
+    standin.fault(**fault, path="watch=", count=-1)
+    for _ in range(3):
+        standin.forget_requests()
+        run(server, "true")
+        assert asked(standin).count("list") == 1
+    if fault["action"] == "status":
+        assert asked(standin) == ["list"]
+
+
+def test_a_watch_that_ended_is_begun_again(bash, standin):
+    server = bash()
+    run(server, "true")
+    standin.fault("watch-end", path="watch=", after=1)
+    standin.fault("watch-cut", path="watch=", after=1)
+    known(server, standin)
+    known(server, standin)
+
+
+def test_a_known_pods_agent_that_dies_in_a_command_is_told(bash, standin,
+                                                           tmp_path):
+    server = bash()
+    known(server, standin)
+    log = tmp_path / "runs"
+    begun = begin(server, f"echo x >> {log}; sleep 30")
+    wait_for(log.exists, "the command")
+    agent = next(p for p in standin.processes()
+                 if p["argv"][0].endswith("/mcp-sandbox-agent"))
+    os.kill(agent["pid"], signal.SIGKILL)
+    said = failure(server.reply(begun)["result"])
+    assert "pod has ended" in said and "may have run" in said
+    r = run(server, "echo again")
+    assert (r["stdout"], r["session_reset"]) == ("again", True)
+    assert log.read_text() == "x\n"
+
+
+def test_a_connection_that_breaks_repeats_no_command(bash, standin, tmp_path):
+    log = tmp_path / "runs"
+    server = bash()
+    standin.fault("ws-drop", path="/portforward", after=15)
+    lost = []
+    for n in range(20):
+        r = call(server, f"echo {n} >> {log}; echo")
+        if r["isError"]:
+            assert "the command may have run" in failure(r)
+            lost.append(n)
+    assert len(lost) == 1
+    ran = [int(n) for n in log.read_text().split()]
+    assert sorted(set(ran + lost)) == list(range(20))
+    assert len(ran) == len(set(ran)) and len(pods(standin)) == 1
 
 
 def test_an_agent_that_dies_in_a_command_is_told(bash, standin):

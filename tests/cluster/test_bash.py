@@ -279,6 +279,36 @@ def test_a_pod_that_goes_is_replaced_at_once(api, how):
         assert r["stdout"] == "new"
 
 
+@pytest.mark.parametrize("how", [
+    "deleted", "deleted at once", "evicted", "ended by another"])
+def test_a_known_pod_that_goes_is_replaced_at_once(api, how):
+    """After some commands nobody is asked for the pod before the next."""
+    name = session()
+    with Server("--session-id", name) as s:
+        for n in range(5):
+            assert s.bash(f"echo {n}")["stdout"] == str(n)
+        (pod,) = pods(api)
+        agent = agent_of(pod)
+        at = kube.path("pods", NS, pod["metadata"]["name"])
+        if how == "evicted":
+            api.call("POST", at + "/eviction", {
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": pod["metadata"]["name"],
+                             "namespace": NS}})
+        elif how == "ended by another":
+            end(api, name)
+        else:
+            api.delete("pods", NS, pod["metadata"]["name"],
+                       gracePeriodSeconds=20 if how == "deleted" else 0)
+        eventually("its agent's end",
+                   lambda: not os.path.exists(f"/proc/{agent}"), 20)
+        assert s.bash("true")["session_reset"] is True
+        assert [p for p in pods(api)
+                if "deletionTimestamp" not in p["metadata"]][0][
+                    "metadata"]["uid"] != pod["metadata"]["uid"]
+    end(api, name)
+
+
 STEPS = {
     "the Secret is made": lambda api: secrets(api),
     "the pod is made": lambda api: pods(api),

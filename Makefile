@@ -196,7 +196,7 @@ reproducible: | $(T)/unpacked
 
 # The licences of what is linked in ask to go where the program goes.
 NOTICES	= $(T)/curl/COPYING $(T)/mbedtls/LICENSE $(T)/nghttp2/COPYING \
-	  $(T)/libyaml/License $(T)/jsmn/LICENSE \
+	  $(T)/libyaml/License $(T)/jsmn/LICENSE $(T)/openssl/LICENSE.txt \
 	  $(if $(filter musl,$(LIBC)),$(wildcard /usr/share/doc/musl/copyright))
 
 install: all

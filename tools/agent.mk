@@ -13,7 +13,9 @@
 AGENT	:= mcp-sandbox-agent api api-files base64 buf digest error files http json jsonw \
 	   mono procs serve shell spool task turn utf8 \
 	   $(basename $(wildcard agent-*.c jobwire.c))
-AGENT_THIRD := sha256 platform_util
+AGENT_THIRD := $(T)/mbedtls/library/sha256.c $(T)/mbedtls/library/platform_util.c \
+	   config/bulk-sha256.c
+AGENT_ASM_amd64 := $(T)/openssl/sha256-x86_64.s
 AGENTS	:= amd64 arm64
 AGENT_T	:= build/agent-third-party
 AGENT_BYTES := 153600
@@ -62,7 +64,7 @@ $(AGENTS:%=build/agent/%/vfprintf.o): build/agent/%/vfprintf.o: \
 
 $(AGENTS:%=build/agent/mcp-sandbox-agent-%): build/agent/mcp-sandbox-agent-%: \
     build/agent/%/vfprintf.o \
-    $(AGENT:%=%.c) $(wildcard *.h) VERSION tools/agent.mk Makefile $(T)/unpacked
+    $(AGENT:%=%.c) $(wildcard *.h config/*) VERSION tools/agent.mk Makefile $(T)/unpacked
 	@echo "  AGENT $*"
 	@musl=build/agent/$*/musl cc=$(triple_$*)-gcc; \
 	    $$cc -nostdinc -isystem $$musl/include \
@@ -71,7 +73,7 @@ $(AGENTS:%=build/agent/mcp-sandbox-agent-%): build/agent/mcp-sandbox-agent-%: \
 	    -Wl,-z,norelro,-z,now,-z,noexecstack,-z,noseparate-code \
 	    -Wl,--gc-sections,--build-id=none \
 	    -o $@.new $$musl/lib/rcrt1.o $$musl/lib/crti.o $(AGENT:%=%.c) \
-	    $(AGENT_THIRD:%=$(T)/mbedtls/library/%.c) \
+	    $(AGENT_THIRD) $(AGENT_ASM_$*) \
 	    $(@D)/$*/vfprintf.o $$musl/lib/libc.a $$($$cc -print-libgcc-file-name) \
 	    $$musl/lib/crtn.o
 	@! $(triple_$*)-nm $@.new | grep -w jsonw_double

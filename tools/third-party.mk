@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# $(B)/libthird.a: curl, mbedTLS, nghttp2 and libyaml, each with only what the
-# program needs, and what config/ adds for them.  Its own make, because the
+# $(B)/libthird.a: curl, mbedTLS, nghttp2, libyaml and some of OpenSSL's
+# assembler, each with only what the program needs, and what config/ adds.  Its own make, because the
 # list of sources is not known before they are unpacked.
 
 include tools/toolchain.mk
@@ -13,15 +13,19 @@ MBED	:= $(wildcard $(T)/mbedtls/library/*.c) \
 	   $(T)/mbedtls/3rdparty/everest/library/Hacl_Curve25519_joined.c
 NGHTTP2	:= $(wildcard $(T)/nghttp2/lib/*.c)
 YAML	:= $(addprefix $(T)/libyaml/src/,api.c reader.c scanner.c parser.c loader.c)
-OURS	:= config/entropy.c
+OURS	:= config/entropy.c config/bulk-sha256.c config/bulk-gcm.c
+# The three of OpenSSL's that these two call there.
+ASM	:= $(if $(filter x86_64,$(shell uname -m)),$(addprefix \
+	   $(T)/openssl/,sha256-x86_64.s ghash-x86_64.s aesni-gcm-x86_64.s))
 # musl is slow there on x86-64 only.
 MEM	:= $(if $(filter musl,$(LIBC)),$(filter x86_64,$(shell uname -m)))
 ifdef MEM
 OURS	+= config/mem.c
 endif
 
-obj	= $(patsubst build/%.c,$(B)/%.o,$(patsubst config/%.c,$(B)/config/%.o,$1))
-ALL	:= $(call obj,$(CURL) $(MBED) $(NGHTTP2) $(YAML) $(OURS))
+obj	= $(patsubst config/%,$(B)/config/%.o,$(patsubst build/%,$(B)/%.o, \
+	  $(basename $1)))
+ALL	:= $(call obj,$(CURL) $(MBED) $(NGHTTP2) $(YAML) $(OURS) $(ASM))
 
 # -w: their warnings are upstream's, but these three are bugs on a 64-bit libc
 # that declares less than glibc.
@@ -36,7 +40,8 @@ $(B)/libthird.a: $(ALL)
 	@ar qcsD $@.new $(ALL)
 	@mv $@.new $@
 
-$(ALL): config/curl_config.h config/mbedtls_config.h tools/toolchain.mk \
+$(ALL): config/curl_config.h config/mbedtls_config.h config/bulk.h \
+    tools/toolchain.mk \
     tools/third-party.mk $(T)/unpacked
 
 # No tracing, but the names of errors, which go by the same switch.
@@ -53,7 +58,7 @@ $(call obj,$(NGHTTP2)): FLAGS += -Os -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H \
     -DHAVE_CLOCK_GETTIME -DHAVE_DECL_CLOCK_MONOTONIC=1
 $(call obj,$(YAML)): FLAGS += -Os -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 \
     -DYAML_VERSION_PATCH=5 -DYAML_VERSION_STRING='"0.2.5"'
-$(call obj,$(OURS)): FLAGS += -O2 -Wall -Wextra
+$(call obj,$(OURS)): FLAGS += -O2 -Wall -Wextra $(SANFLAGS)
 # The functions that the compiler would turn these loops into are these.
 $(B)/config/mem.o: FLAGS += -fno-builtin -fno-tree-loop-distribute-patterns \
     -fno-stack-protector
@@ -62,6 +67,11 @@ $(B)/third-party/%.o: $(T)/%.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(TCC) $(FLAGS) $(THIRD) -c -o $@ $<
+
+$(B)/third-party/%.o: $(T)/%.s
+	@mkdir -p $(@D)
+	@echo "  AS    $<"
+	@$(TCC) -Wa,--noexecstack -c -o $@ $<
 
 $(B)/config/%.o: config/%.c
 	@mkdir -p $(@D)

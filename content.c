@@ -8,7 +8,7 @@
 #include "stash.h"
 
 enum {
-	PIECE = 32 * 1024,	/* read at once */
+	PIECE = 64 * 1024,	/* read at once */
 	TURN = 4 << 20,		/* measured in one turn of the loop */
 };
 
@@ -89,17 +89,22 @@ long
 content_give(void *arg, char *dst, size_t size)
 {
 	struct content *c = arg;
-	size_t n;
+	size_t done = 0, n;
 
-	while (c->given == c->out.len && !c->ended)
-		if (refill(c) == -1)
+	/* As much as there is room for: each piece costs its turns. */
+	while (done < size) {
+		if (c->given == c->out.len && c->ended)
+			break;
+		if (c->given == c->out.len && refill(c) == -1)
 			return -1;
-	n = c->out.len - c->given;
-	n = n < size ? n : size;
-	if (n > 0)
-		memcpy(dst, c->out.data + c->given, n);
-	c->given += n;
-	return (long)n;
+		n = c->out.len - c->given;
+		n = n < size - done ? n : size - done;
+		if (n > 0)
+			memcpy(dst + done, c->out.data + c->given, n);
+		c->given += n;
+		done += n;
+	}
+	return (long)done;
 }
 
 int

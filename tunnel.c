@@ -18,7 +18,9 @@
 #include "tunnel.h"
 
 enum {
-	PIECE = 32 << 10,
+	/* A frame of it, with its channel, is two records of TLS. */
+	PIECE = (32 << 10) - 9,
+	KEEP = 64 << 10,	/* memory that waits for the next bytes held */
 	PREFIX = 2,		/* the port, first on each channel */
 	CHANNEL_DATA = 0, CHANNEL_ERROR = 1
 };
@@ -273,7 +275,7 @@ on_ready(void *arg, short revents)
 			return;
 		}
 		if (p->held.len == 0) {
-			buf_reset(&p->held, 0);
+			buf_reset(&p->held, KEEP);
 			stream_pause(p->s, 0);
 		}
 	}

@@ -11,7 +11,10 @@
 #include "web.h"
 #include "webset.h"
 
-enum { KEPT_S = 30 };	/* shorter than a load balancer's patience */
+enum {
+	KEPT_S = 30,		/* shorter than a load balancer's patience */
+	READ_SIZE = 64 * 1024
+};
 
 /* A line break in it would begin another header field or request. */
 static bool
@@ -273,6 +276,9 @@ set_body(struct webset *s, const struct web_req *req)
 	else
 		SET(CURLOPT_HTTPGET, 1L);
 	SET(CURLOPT_CUSTOMREQUEST, req->method);
+	/* What may be long is read in large pieces. */
+	if (req->stream)
+		SET(CURLOPT_BUFFERSIZE, (long)READ_SIZE);
 	return code;
 }
 

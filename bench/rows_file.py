@@ -9,11 +9,11 @@ import rawtunnel
 from measure import Failed, Row, hello, kb, tool
 
 TITLE = "Files"
-IN = 16 << 20
-OUT = 16 << 20
-SOME = 64 << 20
+IN = 32 << 20
+OUT = 32 << 20
+SOME = 128 << 20
 WHOLE = 1 << 30
-NAMES = {SOME: "64 MB", WHOLE: "1 GB"}
+NAMES = {SOME: "128 MB", WHOLE: "1 GB"}
 
 
 def place_rows(bench, place):

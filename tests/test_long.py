@@ -259,15 +259,17 @@ def stop_reading(program):
     program.ask("ping", modern=False)
 
 
-def test_64_mb_come_out_in_one_answer(box):
+def test_16_mb_come_out_in_one_answer(box):
     """issue 4: 1 GB in and out with flat memory"""
-    done(box, upload(box, ANSWER + 5))
-    out = read(box.program.reply(download(box, length=ANSWER), 120))
-    assert len(out) == ANSWER
-    assert hashlib.sha256(out).hexdigest() == digest(ANSWER)
+    done(box, upload(box, 16 * MB + 5))
+    out = read(box.program.reply(download(box, length=16 * MB), 120))
+    assert len(out) == 16 * MB
+    assert hashlib.sha256(out).hexdigest() == digest(16 * MB)
     given_back(box.program)
     assert len(read(box.program.reply(
-        download(box, length=ANSWER, offset=ANSWER), 60))) == 5
+        download(box, length=ANSWER, offset=16 * MB), 60))) == 5
+    assert "67108864" in failure(box.program.reply(
+        download(box, length=ANSWER + 1))["result"])
     flat(box.program)
 
 

@@ -450,6 +450,26 @@ call_timer(struct call *c, long ms)
 	arm(c);
 }
 
+struct json_doc *
+call_doc(const struct event *reply, struct error *err, const char *fmt, ...)
+{
+	struct json_doc *doc;
+	char what[300];
+	va_list ap;
+
+	if (reply->err != NULL) {
+		*err = *reply->err;
+		return NULL;
+	}
+	if ((doc = json_parse_lax(reply->data, reply->len, err)) == NULL) {
+		va_start(ap, fmt);
+		(void)vsnprintf(what, sizeof(what), fmt, ap);
+		va_end(ap);
+		error_wrap(err, "%s", what);
+	}
+	return doc;
+}
+
 /* Once it is stopping, the time is ours to say. */
 void
 call_deadline(struct call *c, long ms)

@@ -100,6 +100,10 @@ void call_event(void *call, const struct event *ev);
  * so does the way from CALL_RUNNING to CALL_STOPPING.
  */
 void call_timer(struct call *c, long ms);
+/* The JSON of a reply, to be freed; NULL: err says why there is none. fmt:
+ * what it should have been. */
+struct json_doc *call_doc(const struct event *reply, struct error *err,
+    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Fails with ERR_TIMEOUT ms from now. 5 minutes unless set. */
 void call_deadline(struct call *c, long ms);
 /*

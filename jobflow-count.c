@@ -176,14 +176,9 @@ flow_counted(struct call *c, const struct event *ev, struct error *err)
 	struct json_doc *doc;
 	int r = 0;
 
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "list of %s", pods ? "pods" : "jobs")) ==
+	    NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "list of %s", pods ? "pods" : "jobs");
-		return STEP_FAIL;
-	}
 	if (pods)
 		r = count_pods(f, json_get(json_root(doc), "items"));
 	else
@@ -220,10 +215,8 @@ flow_posted(struct call *c, const struct event *ev, struct error *err)
 		    ev->err->code != ERR_TLS;
 		return STEP_FAIL;
 	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "answer to the job");
+	if ((doc = call_doc(ev, err, "answer to the job")) == NULL)
 		return STEP_FAIL;
-	}
 	job_object_read(&f->object, json_root(doc));
 	json_free(doc);
 	(void)snprintf(f->uid, sizeof(f->uid), "%s", f->object.uid);

@@ -167,14 +167,8 @@ found(struct call *c, const struct event *ev, struct error *err)
 		    "submit the job again", f->job.token);
 		return STEP_FAIL;
 	}
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "job %s", f->job.token)) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "job %s", f->job.token);
-		return STEP_FAIL;
-	}
 	job_object_read(&f->object, json_root(doc));
 	json_free(doc);
 	(void)snprintf(f->uid, sizeof(f->uid), "%s", f->object.uid);

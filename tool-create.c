@@ -416,10 +416,8 @@ posted(struct call *c, const struct event *ev, struct error *err)
 			return ask_whose(c, err);
 		return STEP_FAIL;
 	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "answer to the claim");
+	if ((doc = call_doc(ev, err, "answer to the claim")) == NULL)
 		return STEP_FAIL;
-	}
 	claim_read(&s->claim, json_root(doc), env->config->session_label);
 	json_free(doc);
 	if (s->claim.uid[0] == '\0' || strcmp(s->claim.name, s->name) != 0) {
@@ -460,14 +458,8 @@ adopt(struct call *c, const struct event *ev, struct error *err)
 	struct create *s = c->data;
 	struct json_doc *doc;
 
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "claim '%s'", s->name)) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "claim '%s'", s->name);
-		return STEP_FAIL;
-	}
 	claim_read(&s->claim, json_root(doc), env->config->session_label);
 	json_free(doc);
 	if (!s->claim.marked || strcmp(s->claim.session, env->session) != 0)

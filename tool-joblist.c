@@ -124,14 +124,9 @@ list_next(struct call *c, const struct event *ev, struct error *err)
 	struct json m;
 
 	l->op = NULL;
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "list of %s", l->pods ? "pods" :
+	    "jobs")) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "list of %s", l->pods ? "pods" : "jobs");
-		return STEP_FAIL;
-	}
 	for (m = json_first(json_get(json_root(doc), "items"));
 	    json_type(m) != JSON_NONE; m = json_next(m)) {
 		if (l->pods)

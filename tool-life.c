@@ -95,14 +95,8 @@ extend_done(struct call *c, const struct event *ev, struct error *err)
 	struct claim claim;
 	struct jsonw w;
 
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "answer to the change")) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "answer to the change");
-		return STEP_FAIL;
-	}
 	claim_read(&claim, json_root(doc), env->config->session_label);
 	json_free(doc);
 	jsonw_init(&w, &c->structured);
@@ -409,14 +403,8 @@ pools_next(struct call *c, const struct event *ev, struct error *err)
 	struct jsonw w;
 
 	p->op = NULL;
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "list of warm pools")) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "list of warm pools");
-		return STEP_FAIL;
-	}
 	root = json_root(doc);
 	jsonw_init(&w, &c->structured);
 	jsonw_object(&w, NULL);

@@ -153,14 +153,8 @@ list_next(struct call *c, const struct event *ev, struct error *err)
 	struct json_doc *doc;
 
 	l->op = NULL;
-	if (ev->err != NULL) {
-		*err = *ev->err;
+	if ((doc = call_doc(ev, err, "list of sandbox claims")) == NULL)
 		return STEP_FAIL;
-	}
-	if ((doc = json_parse_lax(ev->data, ev->len, err)) == NULL) {
-		error_wrap(err, "list of sandbox claims");
-		return STEP_FAIL;
-	}
 	list_write(c, json_root(doc));
 	json_free(doc);
 	return STEP_DONE;

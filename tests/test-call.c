@@ -450,6 +450,26 @@ START_TEST(survives_each_allocation_that_fails)
 }
 END_TEST
 
+START_TEST(takes_the_json_of_a_reply_or_says_why_not)
+{
+	const struct error why = { ERR_DENIED, "no" };
+	struct event good = { .data = "{\"a\":1}", .len = 7 };
+	struct event bad = { .data = "{", .len = 1 };
+	struct event failed = { .err = &why, .data = "{}", .len = 2 };
+	struct error err;
+	struct json_doc *doc = call_doc(&good, &err, "a thing");
+
+	ck_assert_int_eq(json_type(json_get(json_root(doc), "a")),
+	    JSON_NUMBER);
+	json_free(doc);
+	ck_assert_ptr_null(call_doc(&bad, &err, "the %s's", "pod"));
+	ck_assert_int_eq(strncmp(err.text, "the pod's: ", 11), 0);
+	ck_assert_ptr_null(call_doc(&failed, &err, "a thing"));
+	ck_assert_int_eq(err.code, ERR_DENIED);
+	ck_assert_str_eq(err.text, "no");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -464,6 +484,7 @@ main(void)
 	tcase_add_loop_test(t, tells_ids_apart_by_type_and_value, 0,
 	    (int)(sizeof(ids) / sizeof(ids[0])));
 	tcase_add_test(t, counts_up_when_the_tool_counts);
+	tcase_add_test(t, takes_the_json_of_a_reply_or_says_why_not);
 	tcase_add_test(t, logs_what_is_wanted_while_it_runs);
 	tcase_add_test(t, cleans_what_a_tool_says);
 	tcase_add_test(t, survives_each_allocation_that_fails);

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "k8s.h"
 #include "mono.h"
+#include "names.h"
 
 enum {
 	IMAGE_MS = 6000,	/* a pull may fail once and then work */
@@ -73,15 +74,6 @@ lasted(long *since, bool now_so, long now_ms, long limit_ms)
 	return now_so && now_ms - *since >= limit_ms;
 }
 
-static bool
-is_one_of(const char *s, const char *const *list)
-{
-	for (; *list != NULL; list++)
-		if (strcmp(s, *list) == 0)
-			return true;
-	return false;
-}
-
 /* What one container waits for; the clocks say whether it may still pass. */
 static int
 container(struct json c, struct blocker_clock *clock, long now_ms,
@@ -104,10 +96,10 @@ container(struct json c, struct blocker_clock *clock, long now_ms,
 	get(json_get(c, "image"), image, sizeof(image));
 	(void)snprintf(text, size, "%s%s%s", reason,
 	    message[0] != '\0' ? ": " : "", message);
-	final = is_one_of(reason, never);
-	final |= lasted(&clock->image_ms, is_one_of(reason, pull), now_ms,
+	final = name_among(reason, never);
+	final |= lasted(&clock->image_ms, name_among(reason, pull), now_ms,
 	    IMAGE_MS);
-	final |= lasted(&clock->crash_ms, is_one_of(reason, crash), now_ms,
+	final |= lasted(&clock->crash_ms, name_among(reason, crash), now_ms,
 	    CRASH_MS);
 	if (!final)
 		return 0;

@@ -6,6 +6,7 @@
 #include "job-state.h"
 #include "jsonw.h"
 #include "manifest.h"
+#include "names.h"
 
 static void
 get(struct json v, char *dst, size_t size)
@@ -29,15 +30,6 @@ because(struct job_pod *p, const char *reason, const char *message)
 	(void)snprintf(p->message, sizeof(p->message), "%.399s", message);
 }
 
-static bool
-is_one_of(const char *s, const char *const *list)
-{
-	for (; *list != NULL; list++)
-		if (strcmp(s, *list) == 0)
-			return true;
-	return false;
-}
-
 /* A back-off means that a pull has failed already. */
 static void
 waiting(struct job_pod *p, const char *name, struct json c)
@@ -53,7 +45,7 @@ waiting(struct job_pod *p, const char *name, struct json c)
 		return;
 	get(json_get(w, "message"), message, sizeof(message));
 	get(json_get(c, "image"), image, sizeof(image));
-	if (is_one_of(reason, never)) {
+	if (name_among(reason, never)) {
 		(void)snprintf(text, sizeof(text), "container %s, image "
 		    "%.200s: %s%s%s", name, image, reason,
 		    message[0] != '\0' ? ": " : "", message);

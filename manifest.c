@@ -475,6 +475,17 @@ manifest_secret(struct buf *out, const struct config_pod *c,
 	jsonw_end(&w);
 }
 
+/* Of the metadata of a patch, and of the patch: it is in use now. */
+static void
+patch_end(struct jsonw *w, const char *domain, const char *now)
+{
+	jsonw_object(w, "annotations");
+	tagged(w, domain, "last-activity", now);
+	jsonw_end(w);
+	jsonw_end(w);
+	jsonw_end(w);
+}
+
 void
 manifest_claim(struct buf *out, const char *domain, const char *session,
     const char *version, const char *now)
@@ -488,11 +499,7 @@ manifest_claim(struct buf *out, const char *domain, const char *session,
 	jsonw_object(&w, "labels");
 	tagged(&w, domain, "session-id", session);
 	jsonw_end(&w);
-	jsonw_object(&w, "annotations");
-	tagged(&w, domain, "last-activity", now);
-	jsonw_end(&w);
-	jsonw_end(&w);
-	jsonw_end(&w);
+	patch_end(&w, domain, now);
 }
 
 void
@@ -503,11 +510,7 @@ manifest_active(struct buf *out, const char *domain, const char *now)
 	jsonw_init(&w, out);
 	jsonw_object(&w, NULL);
 	jsonw_object(&w, "metadata");
-	jsonw_object(&w, "annotations");
-	tagged(&w, domain, "last-activity", now);
-	jsonw_end(&w);
-	jsonw_end(&w);
-	jsonw_end(&w);
+	patch_end(&w, domain, now);
 }
 
 void

@@ -119,3 +119,12 @@ name_variable(const char *what, const char *s, struct error *err)
 	return error_set(err, ERR_INPUT, "%s: '%.80s' is not the name of a "
 	    "variable: letters, digits and '_', no digit first", what, s);
 }
+
+bool
+name_among(const char *s, const char *const *list)
+{
+	for (; *list != NULL; list++)
+		if (strcmp(s, *list) == 0)
+			return true;
+	return false;
+}

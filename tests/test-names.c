@@ -62,6 +62,16 @@ START_TEST(takes_what_kubernetes_takes_and_nothing_else)
 }
 END_TEST
 
+START_TEST(finds_a_whole_name_among_others)
+{
+	static const char *const list[] = { "ab", "b", NULL };
+
+	ck_assert(name_among("ab", list) && name_among("b", list));
+	ck_assert(!name_among("a", list) && !name_among("", list));
+	ck_assert(!name_among("abc", list) && !name_among("b", list + 2));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -71,5 +81,6 @@ main(void)
 	suite_add_tcase(s, t);
 	tcase_add_loop_test(t, takes_what_kubernetes_takes_and_nothing_else,
 	    0, ROWS);
+	tcase_add_test(t, finds_a_whole_name_among_others);
 	return suite_run(s);
 }

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "../error.h"
+#include "../k8s.h"
+#include "../kubeconfig.h"
 #include "../loop.h"
 
 struct answer {
@@ -33,6 +35,7 @@ struct server {
 	struct loop_fd *watch;
 	int fd;
 	unsigned port;
+	char text[16], url[64];	/* of the port; server_k8s() */
 	const struct answer *script;
 	size_t count, at;
 	struct server_conn *conns;
@@ -190,6 +193,23 @@ server_open(struct server *s, struct loop *l, const struct answer *script,
 	ck_assert_int_eq(getsockname(s->fd, (struct sockaddr *)&at, &len), 0);
 	s->port = ntohs(at.sin_port);
 	s->watch = loop_fd_add(l, s->fd, POLLIN, server_accept, s);
+}
+
+/* As an API server: kc is where it is, and borrows from s. */
+static inline struct k8s *
+server_k8s(struct server *s, struct web *web, struct kubeconfig *kc)
+{
+	static char host[] = "127.0.0.1", source[] = "test";
+	struct error err;
+	struct k8s *k;
+
+	(void)snprintf(s->text, sizeof(s->text), "%u", s->port);
+	(void)snprintf(s->url, sizeof(s->url), "http://%s:%s", host, s->text);
+	*kc = (struct kubeconfig){ .source = source, .server = s->url,
+	    .host = host, .port = s->text };
+	k = k8s_open(s->loop, web, kc, &err);
+	ck_assert_msg(k != NULL, "%s", err.text);
+	return k;
 }
 
 static inline void

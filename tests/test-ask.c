@@ -28,7 +28,6 @@ static struct env env;
 static struct server server;
 static struct error err;
 static struct kubeconfig kc;
-static char url[64], port[16], host[] = "127.0.0.1", source[] = "test";
 static char seen[256];
 
 static void
@@ -54,12 +53,7 @@ static void
 serve(const struct answer *script, size_t count)
 {
 	server_open(&server, env.loop, script, count);
-	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
-	(void)snprintf(port, sizeof(port), "%u", server.port);
-	kc = (struct kubeconfig){ .source = source, .server = url,
-	    .host = host, .port = port };
-	env.k8s = k8s_open(env.loop, env.web, &kc, &err);
-	ck_assert_ptr_nonnull(env.k8s);
+	env.k8s = server_k8s(&server, env.web, &kc);
 }
 
 /* Its argument, if it has one, is the item that is not wanted. */

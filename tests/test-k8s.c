@@ -29,7 +29,6 @@ static struct k8s *k;
 static struct server server;
 static struct error err;
 static struct kubeconfig kc;
-static char url[64], port[16], host[] = "127.0.0.1", source[] = "test";
 static char path[] = "/api/v1/namespaces/x/pods";
 
 static struct {
@@ -65,12 +64,7 @@ static void
 serve(const struct answer *script, size_t count)
 {
 	server_open(&server, loop, script, count);
-	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
-	(void)snprintf(port, sizeof(port), "%u", server.port);
-	kc = (struct kubeconfig){ .source = source, .server = url,
-	    .host = host, .port = port };
-	k = k8s_open(loop, web, &kc, &err);
-	ck_assert_msg(k != NULL, "%s", err.text);
+	k = server_k8s(&server, web, &kc);
 }
 
 static void
@@ -477,7 +471,8 @@ START_TEST(a_name_is_resolved_at_the_start)
 	serve(script, COUNT(script));
 	k8s_close(k);
 	kc.host = name;
-	(void)snprintf(url, sizeof(url), "http://localhost:%s", port);
+	(void)snprintf(server.url, sizeof(server.url), "http://localhost:%s",
+	    server.text);
 	k = k8s_open(loop, web, &kc, &err);
 	ck_assert_msg(k != NULL, "%s", err.text);
 	request("GET", NULL);
@@ -496,7 +491,8 @@ START_TEST(a_proxy_is_asked_instead)
 	kc.host = name;
 	kc.server = far;
 	kc.proxy = proxy;
-	(void)snprintf(proxy, sizeof(proxy), "http://localhost:%s", port);
+	(void)snprintf(proxy, sizeof(proxy), "http://localhost:%s",
+	    server.text);
 	k = k8s_open(loop, web, &kc, &err);
 	ck_assert_msg(k != NULL, "%s", err.text);
 	request("GET", NULL);

@@ -33,7 +33,6 @@ static struct watch *watch;
 static struct server server;
 static struct error err;
 static struct kubeconfig kc;
-static char url[64], port[16], host[] = "127.0.0.1", source[] = "test";
 
 static struct {
 	char seen[1024];	/* "ADDED a, " ... */
@@ -91,12 +90,7 @@ static void
 follow(const struct answer *script, size_t count, const char *version)
 {
 	server_open(&server, loop, script, count);
-	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
-	(void)snprintf(port, sizeof(port), "%u", server.port);
-	kc = (struct kubeconfig){ .source = source, .server = url,
-	    .host = host, .port = port };
-	k = k8s_open(loop, web, &kc, &err);
-	ck_assert_ptr_nonnull(k);
+	k = server_k8s(&server, web, &kc);
 	watch = watch_open(k, "/api/v1/namespaces/x/pods?labelSelector=a",
 	    version, on_event, NULL);
 	ck_assert_ptr_nonnull(watch);

@@ -653,6 +653,16 @@ close_streams(struct run *r)
 	return whole;
 }
 
+/* In the words of runc and of crun. */
+static bool
+no_shell(const struct error *err)
+{
+	return err->code == ERR_CLUSTER &&
+	    strstr(err->text, "/bin/sh") != NULL &&
+	    (strcasestr(err->text, "no such file") != NULL ||
+	    strstr(err->text, "not found") != NULL);
+}
+
 /*
  * The end of a wrapped command. One that exited by itself has closed its
  * streams; where that did not arrive, neither has the end of the output.
@@ -672,6 +682,13 @@ wrapped_over(struct run *r, const struct event *ev)
 	if (r->known && !r->headed && ev->err == NULL && ev->code > 125) {
 		error_set(&err, ERR_CLUSTER, "it was killed before it began "
 		    "(exit status %ld)", ev->code);
+		finish(r, &err, 0);
+		return;
+	}
+	if (!r->headed && ev->err != NULL && no_shell(ev->err)) {
+		error_set(&err, ERR_CLUSTER, "nothing was run: the image has "
+		    "no /bin/sh, which commands and files need here; take "
+		    "one that has (%.500s)", ev->err->text);
 		finish(r, &err, 0);
 		return;
 	}

@@ -410,6 +410,21 @@ def test_a_pod_that_was_replaced_is_found_again(standin, start):
     assert box.run("echo two")["stdout"] == "two\n"
 
 
+def test_an_image_without_a_shell_is_told(standin, start):
+    """users.md 15"""
+    standin.pool(runtime="none", containers=[{      # its /bin is empty
+        "name": "sandbox", "image": "localhost/none:1", "volumeMounts": [
+            {"name": "empty", "mountPath": "/bin"}]}])
+    box = Box(standin, start())
+    for result in (box.result("true"), box.tool("upload_file", path="f",
+                                                content="x"),
+                   box.tool("download_file", path="f")):
+        said = failure(result)
+        assert "nothing was run: the image has no /bin/sh" in said
+        assert "no such file or directory" in said      # as runc has it
+    assert box.program.close() == 0
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_sandbox_that_another_claim_got_is_not_entered(
         standin, start, runtime):

@@ -167,9 +167,10 @@ def exit_status(command, code):
 
 
 def not_started(command, error):
-    why = ("executable file not found in $PATH"
-           if isinstance(error, FileNotFoundError) else
-           (error.strerror or "").lower())
+    why = (error.strerror or "").lower()
+    if isinstance(error, FileNotFoundError):        # as runc has it
+        why = (f"stat {command[0]}: {why}" if "/" in command[0] else
+               "executable file not found in $PATH")
     text = ("error executing command in container: failed to exec in "
             "container: failed to start exec: OCI runtime exec failed: exec "
             "failed: unable to start container process: exec: "

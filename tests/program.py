@@ -20,7 +20,8 @@ META = "io.modelcontextprotocol/"
 def clean_environment(**more):
     """None of the caller's or the machine's settings leak into a test."""
     env = {k: v for k, v in os.environ.items()
-           if not k.startswith(("K8S_", "MCP_", "KUBE", "CLUSTER"))}
+           if not k.startswith(("K8S_", "MCP_", "KUBE", "CLUSTER"))
+           and not k.lower().endswith("_proxy")}
     return {**env, "MCP_SANDBOX_CONFIG": "", **more}
 
 

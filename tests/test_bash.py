@@ -17,7 +17,7 @@ import pytest
 
 from blackbox import NS, failure
 from program import BINARY, clean_environment
-from standin.client import MERGE, PODS, wait_for
+from standin.client import MERGE, OPEN, PODS, wait_for
 from web import Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -822,8 +822,9 @@ def test_a_poisoned_pod_is_deleted_and_the_next_one_taken(bash, standin):
             p["metadata"]["creationTimestamp"], p["metadata"]["name"]))
         # Somebody has told it another token.
         port = standin.pod(first["metadata"]["name"], NS)["ports"]["8090"]
-        subprocess.run(["curl", "-sf", "-d", '{"token":"other"}',
-                        f"http://127.0.0.1:{port}/assign"], check=True)
+        with OPEN(f"http://127.0.0.1:{port}/assign",
+                  b'{"token":"other"}') as answer:
+            assert answer.status == 200
     server = bash("--session-id", "s", *POOL)
     assert run(server, "echo a")["stdout"] == "a"
     wait_for(lambda: first["metadata"]["name"] not in

@@ -12,7 +12,7 @@ KINDS = {"sandboxclaims": "SandboxClaim", "sandboxtemplates":
          "SandboxTemplate", "sandboxwarmpools": "SandboxWarmPool"}
 
 
-def eventually(what, f, limit=30.0):
+def eventually(what, f, limit=60.0):
     """The first true value of f; a test fails when there is none in time."""
     end = time.monotonic() + limit
     while True:

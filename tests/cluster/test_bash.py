@@ -24,6 +24,7 @@ from support import eventually
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 ".."))
+from agent import forever, sleeping  # noqa: E402
 from program import Program, clean_environment  # noqa: E402
 
 BINARY = os.environ.get("MCP_SANDBOX") or os.path.join(
@@ -43,8 +44,8 @@ def clean(api):
     """Nothing of ours is left, if need be by force."""
     yield
     try:
-        eventually("no pod is left", lambda: not pods(api), 15)
-        eventually("no Secret is left", lambda: not secrets(api), 15)
+        eventually("no pod is left", lambda: not pods(api))
+        eventually("no Secret is left", lambda: not secrets(api))
     finally:
         for kind in "pods", "secrets":
             for o in api.list(kind, NS, **OURS):
@@ -174,7 +175,8 @@ def test_state_is_kept_and_nothing_is_left(api):
         assert r["stdout"] == "/tmp\nblue\nkept\n1000\nend"
         assert s.call("(exit 3)")["structuredContent"]["exit_code"] == 3
         (pod,) = pods(api)
-        assert "ownerReferences" in secrets(api)[0]["metadata"]
+        eventually("an owner", lambda: "ownerReferences" in secrets(api)[0][
+            "metadata"])
         spec = pod["spec"]
         assert not spec["automountServiceAccountToken"]
         assert {v["name"] for v in spec["volumes"]} == {
@@ -268,9 +270,10 @@ def test_a_pod_that_goes_is_replaced_at_once(api, how):
                 "apiVersion": "policy/v1", "kind": "Eviction",
                 "metadata": {"name": name, "namespace": NS}})
         else:
+            long = forever()
             asked = s.request("tools/call", {"name": "bash", "arguments": {
-                "command": "sleep 20"}})
-            time.sleep(0.3)
+                "command": f"sleep {long}"}})
+            eventually("it runs", lambda: sleeping(long))
             os.kill(agent_of(pod), signal.SIGKILL)
             r = s.reply(asked)["result"]
             assert r["isError"]
@@ -341,7 +344,7 @@ def test_what_a_killed_server_leaves_is_collected(api, step):
         gc("--idle-timeout", "1ms")
         return not secrets(api) and all("deletionTimestamp" in p["metadata"]
                                         for p in pods(api))
-    eventually("all of it is gone", collected, 30)
+    eventually("all of it is gone", collected)
 
 
 def test_a_server_killed_in_a_claim_leaves_nothing(api):
@@ -349,7 +352,7 @@ def test_a_server_killed_in_a_claim_leaves_nothing(api):
     gc(*pool)
     eventually("a warm pod", lambda: any(
         c["ready"] for p in pods(api)
-        for c in p["status"].get("containerStatuses", [])), 30)
+        for c in p["status"].get("containerStatuses", [])))
     s = Server(*pool, "--session-id", session())
     s.request("tools/call", {"name": "bash", "arguments": {
         "command": "sleep 30"}})
@@ -381,9 +384,10 @@ def test_a_drained_node_is_told_and_come_back_to(api):
         name = pod["metadata"]["name"]
         api.call("PATCH", path, {"spec": {"unschedulable": True}}, MERGE)
         try:
+            long = forever()
             asked = s.request("tools/call", {"name": "bash", "arguments": {
-                "command": "trap '' TERM; sleep 30"}})
-            time.sleep(0.3)
+                "command": f"trap '' TERM; sleep {long}"}})
+            eventually("it runs", lambda: sleeping(long))
             api.call("POST", kube.path("pods", NS, name, "eviction"), {
                 "apiVersion": "policy/v1", "kind": "Eviction",
                 "metadata": {"name": name, "namespace": NS},
@@ -454,7 +458,7 @@ def test_a_cancelled_start_takes_its_pod_back(api):
             "command": "true"}})
         eventually("a pod", lambda: pods(api))
         s.cancel(asked)
-        eventually("it is gone", lambda: not pods(api), 15)
+        eventually("it is gone", lambda: not pods(api))
 
 
 def test_an_image_that_is_not_there_is_named():
@@ -478,9 +482,9 @@ def test_an_abandoned_pod_ends_by_itself_and_gc_takes_it(api):
     with Server("--session-id", name, "--idle-timeout", "3s") as s:
         s.bash("true")
     eventually("the agent ends", lambda: pods(api)[0]["status"]["phase"]
-               == "Succeeded", 20)
+               == "Succeeded")
     assert "ended" in gc("--idle-timeout", "3s")
-    assert not pods(api)
+    eventually("it is gone", lambda: not pods(api))
 
 
 # ---- the pool

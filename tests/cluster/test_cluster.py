@@ -232,14 +232,14 @@ async def test_timeout_ends_the_whole_process_tree(api, connection, pool):
     async with server(connection) as s:
         claim = await s.create(pool)
         r = await s.client.call_tool("execute_command", {
-            "namespace": NS, "sandbox_claim_name": claim, "timeout": 1,
+            "namespace": NS, "sandbox_claim_name": claim, "timeout": 2,
             "command": "echo begun; sleep 4321 & (setsid sleep 4321 &); "
                        "sleep 4321"})
-        assert r.is_error and "timed out after 1 s" in r.content[0].text
+        assert r.is_error and "timed out after 2 s" in r.content[0].text
         assert r.structured_content["status"] == "timed_out"
         assert r.structured_content["stdout"] == "begun\n"
         eventually("no process is left",
-                   lambda: not running(api, claim, "4321"), 10)
+                   lambda: not running(api, claim, "4321"))
         assert (await s.run(claim, "echo on"))["stdout"] == "on\n"
         await s.call("delete_sandbox", sandbox_claim_name=claim)
 
@@ -251,7 +251,8 @@ async def test_a_background_child_lives_on(api, connection, pool):
         r = await s.run(claim, "sleep 4322 > /dev/null 2>&1 & echo started",
                         timeout=60)
         assert (r["exit_code"], r["stdout"]) == (0, "started\n")
-        assert len(running(api, claim, "sleep 4322")) == 1
+        eventually("it alone is there", lambda: len(running(
+            api, claim, "sleep 4322")) == 1)
         await s.call("delete_sandbox", sandbox_claim_name=claim)
 
 
@@ -408,7 +409,7 @@ def test_killed_in_mid_create_it_leaves_nothing_for_long(api, raw):
 def test_killed_in_mid_command_it_leaves_nothing_for_long(
         api, raw, connection):
     r = raw(connection=connection)
-    claim = r.create("warm", shutdown_after_seconds=6)
+    claim = r.create("warm", shutdown_after_seconds=12)
     r.call("execute_command", sandbox_claim_name=claim,
            command="sleep 4324 & sleep 4324")
     eventually("it runs", lambda: running(api, claim, "4324"))
@@ -458,22 +459,29 @@ def test_end_in_mid_create_removes_the_claim_first(api, raw, how):
         r.p.send_signal(signal.SIGTERM)
     else:
         r.p.stdin.close()
-    assert r.p.wait(10) == 0
+    assert r.p.wait(30) == 0
     assert claims(api) == []
 
 
 @pytest.mark.parametrize("connection", ["tunnel", "exec"])
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
 def test_end_in_mid_command_ends_it_in_the_pod(api, raw, connection, how):
-    r = raw(connection=connection)
-    claim = r.create("warm")
-    r.call("execute_command", sandbox_claim_name=claim,
-           command="sleep 4327 & sleep 4327")
-    eventually("it runs", lambda: len(running(api, claim, "sleep 4327")) >= 2)
-    if how == "SIGTERM":
-        r.p.send_signal(signal.SIGTERM)
-    else:
-        r.p.stdin.close()
-    assert r.p.wait(10) == 0
-    eventually("it is ended", lambda: not running(api, claim, "4327"))
-    api.delete("sandboxclaims", NS, claim)
+    # On a machine that is too busy it is named as left instead.
+    for _ in range(3):
+        r = raw(connection=connection)
+        claim = r.create("warm")
+        r.call("execute_command", sandbox_claim_name=claim,
+               command="sleep 4327 & sleep 4327")
+        eventually("it runs", lambda: len(running(
+            api, claim, "sleep 4327")) >= 2)
+        if how == "SIGTERM":
+            r.p.send_signal(signal.SIGTERM)
+        else:
+            r.p.stdin.close()
+        code = r.p.wait(30)
+        eventually("it is ended", lambda: not running(api, claim, "4327"))
+        api.delete("sandboxclaims", NS, claim)
+        if code == 0:
+            return
+        assert code == 2
+    pytest.fail("it never was in time")

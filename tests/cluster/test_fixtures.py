@@ -208,19 +208,28 @@ def test_claim_env_reaches_the_pod_when_the_template_allows(cluster):
 def gone(cluster, namespace, *names):
     eventually("gone: " + " ".join(names), lambda: not any(
         cluster.api.get(r, namespace, n) for r in
-        ("sandboxclaims", "sandboxes", "pods") for n in names), 40)
+        ("sandboxclaims", "sandboxes", "pods") for n in names))
+
+
+def full(cluster):
+    """Else a claim begins with a pod that is started for it."""
+    eventually("a full pool", lambda: cluster.api.get(
+        "sandboxwarmpools", "sandboxes", "warm")["status"].get(
+            "readyReplicas") == 2)
 
 
 @pytest.mark.parametrize("policy", ["Delete", "DeleteForeground"])
 def test_expired_claim_goes_with_all_it_had(cluster, policy):
-    claim = cluster.claim("warm", seconds=4, policy=policy)
+    full(cluster)
+    claim = cluster.claim("warm", seconds=6, policy=policy)
     claim.until("DependenciesReady")
     gone(cluster, "sandboxes", claim.name,
          claim.get()["status"]["sandbox"]["name"])
 
 
 def test_expired_claim_can_be_retained_without_its_sandbox(cluster):
-    claim = cluster.claim("warm", seconds=4, policy="Retain")
+    full(cluster)
+    claim = cluster.claim("warm", seconds=6, policy="Retain")
     claim.until("DependenciesReady")
     box = claim.get()["status"]["sandbox"]["name"]
     claim.until("ClaimExpired")

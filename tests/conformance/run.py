@@ -172,7 +172,7 @@ def serve_in(tmp, way, fixture, revisions):
             failed += bad
     finally:
         os.killpg(server.pid, signal.SIGTERM)
-        server.wait(10)
+        server.wait(30)
     return passed, failed
 
 

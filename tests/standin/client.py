@@ -19,6 +19,8 @@ POOLS = CLAIMS.replace("sandboxclaims", "sandboxwarmpools")
 SANDBOXES = "/apis/agents.x-k8s.io/v1beta1/namespaces/{ns}/sandboxes"
 PODS = "/api/v1/namespaces/{ns}/pods"
 MERGE = "application/merge-patch+json"
+# What is on this machine is reached by no proxy.
+OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
 
 class Failure(Exception):
@@ -87,7 +89,7 @@ class Standin:
             f"http://127.0.0.1:{self.ready['admin']}{path}", data,
             {"Content-Type": kind}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with OPEN(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as e:
             raise Failure(e.code, e.read()) from None

@@ -18,6 +18,7 @@ import pytest
 from blackbox import NS, failure
 from program import BINARY, clean_environment
 from standin.client import MERGE, OPEN, PODS, wait_for
+from standin.lag import LAG_S
 from web import Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -602,6 +603,15 @@ def known(server, standin):
     wait_for(quiet, "a command without a list")
 
 
+def told(server, standin):
+    """What the watch had to tell has been read: it was there before two
+    answers of the stand-in, and before the line that ping is."""
+    time.sleep(3 * LAG_S)
+    for _ in range(2):
+        standin.get(PODS_PATH)
+    server.ask("ping", modern=False)
+
+
 def test_a_further_command_asks_for_nothing(bash, standin):
     server = bash()
     known(server, standin)
@@ -633,8 +643,7 @@ def test_a_known_pod_that_is_over_is_replaced_at_once(bash, standin, how):
     else:
         standin.call("DELETE", path, {
             "gracePeriodSeconds": 30 if how == "deleted" else 0})
-    # The stand-in has told all of that before it answers again.
-    standin.get(path)
+    told(server, standin)
     r = run(server, "true")
     assert r["session_reset"] is True
     (new,) = [p for p in pods(standin, "over")
@@ -650,7 +659,7 @@ def test_a_second_pod_of_the_session_is_looked_into(bash, standin):
     (pod,) = pods(standin, "younger")
     standin.call("PATCH", PODS_PATH + "/" + pod["metadata"]["name"],
                  {"metadata": {"labels": {SESSION: "two"}}}, MERGE)
-    standin.get(PODS_PATH)
+    told(server, standin)
     standin.forget_requests()
     assert "session_reset" not in run(server, "true")
     assert "list" in asked(standin)

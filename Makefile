@@ -126,8 +126,8 @@ include tools/image.mk
 
 # The server carries the agents that are there: those of "make agents", else
 # the one of this machine. agents.o of the archive, for the tests, has none.
-carry	= $(or $(wildcard build/agent/mcp-sandbox-agent-$1), \
-	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),build/agent/mcp-sandbox-agent-$1))
+carry	= $(addsuffix .gz,$(or $(wildcard build/agent/mcp-sandbox-agent-$1), \
+	  $(if $(filter musl-$1,$(LIBC)-$(ARCH)),build/agent/mcp-sandbox-agent-$1)))
 CARRY_AMD64 := $(strip $(call carry,amd64))
 CARRY_ARM64 := $(strip $(call carry,arm64))
 $(B)/mcp-sandbox: $(B)/carried.o
@@ -156,6 +156,7 @@ $(TESTS): $(B)/%: $(B)/%.o $(LIBS)
 	@$(TCC) $(SANFLAGS) $(LINK) -o $@ $^ $$(pkg-config --libs check)
 
 $(TESTS:%=%.o): | need-test
+$(B)/tests/test-cargo: | build/agent/mcp-sandbox-agent-$(HOST).gz
 
 ifeq ($(LIBC),musl)
 # The test library is made for glibc, and so are the checkers.
@@ -196,7 +197,8 @@ reproducible: | $(T)/unpacked
 
 # The licences of what is linked in ask to go where the program goes.
 NOTICES	= $(T)/curl/COPYING $(T)/mbedtls/LICENSE $(T)/nghttp2/COPYING \
-	  $(T)/libyaml/License $(T)/jsmn/LICENSE $(T)/openssl/LICENSE.txt \
+	  $(T)/libyaml/License $(T)/zlib/LICENSE $(T)/jsmn/LICENSE \
+	  $(T)/openssl/LICENSE.txt \
 	  $(if $(filter musl,$(LIBC)),$(wildcard /usr/share/doc/musl/copyright))
 
 install: all

@@ -4,8 +4,8 @@
 #include "agents.h"
 
 /*
- * The build names the files (AGENT_AMD64, AGENT_ARM64); the assembler takes
- * them in as they are.
+ * The build names the packed files (AGENT_AMD64, AGENT_ARM64); the assembler
+ * takes them in as they are.
  */
 #define CARRY(name, file)						\
 	__asm__(".pushsection .rodata\n"				\

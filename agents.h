@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agents - the agents that the program carries, one an architecture. */
+/*
+ * agents - the agents that the program carries, one an architecture, packed by
+ * gzip.
+ */
 #ifndef AGENTS_H
 #define AGENTS_H
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agents.h"
+#include "cargo.h"
 #include "deliver.h"
 #include "env.h"
 #include "error.h"
@@ -24,10 +25,11 @@ struct deliver {
 	struct exec *exec;
 	event_fn *fn;
 	void *arg;
-	char machine[40], head[24];
+	char machine[40];
 	char said[200];			/* on its stderr */
-	const char *agent;
-	size_t len, head_len, sent;	/* sent: of head and agent together */
+	struct cargo *cargo;
+	char piece[8192];		/* of head and cargo, to be sent */
+	size_t piece_len, piece_sent;
 };
 
 void
@@ -36,17 +38,27 @@ deliver_close(struct deliver *d)
 	if (d == NULL)
 		return;
 	exec_close(d->exec);
+	cargo_close(d->cargo);
 	free(d);
 }
 
-const void *
-deliver_agent(const struct env *env, const char *machine, size_t *len)
+struct cargo *
+deliver_agent(const struct env *env, const char *machine, struct error *err)
 {
-	if (env->agent != NULL) {
-		*len = env->agent_len;
-		return env->agent;
+	size_t len = env->agent_len;
+	const void *data = env->agent != NULL ? env->agent :
+	    agents_find(machine, &len);
+	struct cargo *c;
+
+	if (data == NULL) {
+		error_set(err, ERR_CONFIG, "this server carries no agent for "
+		    "'%s': give one with --agent-file, or use an image that "
+		    "has it (--image-has-agent)", machine);
+		return NULL;
 	}
-	return agents_find(machine, len);
+	if ((c = cargo_open(data, len, env->agent == NULL)) == NULL)
+		error_set(err, ERR_SYSTEM, "out of memory");
+	return c;
 }
 
 static void
@@ -69,24 +81,39 @@ finish(struct deliver *d, const struct error *why)
 	fn(arg, &ev);
 }
 
+/* Nothing more goes in: that is not how the other side is to hear of it. */
+static void
+give_up(struct deliver *d, const struct error *why)
+{
+	exec_close(d->exec);
+	d->exec = NULL;
+	finish(d, why);
+}
+
 static void
 feed(void *arg)
 {
 	struct deliver *d = arg;
-	const char *from;
-	size_t left, n;
+	struct error err;
+	size_t n;
+	long got = 1;
 
-	while (d->sent < d->head_len + d->len) {
-		if (d->sent < d->head_len) {
-			from = d->head + d->sent;
-			left = d->head_len - d->sent;
-		} else {
-			from = d->agent + (d->sent - d->head_len);
-			left = d->head_len + d->len - d->sent;
+	while (got > 0) {
+		while (d->piece_sent < d->piece_len) {
+			n = exec_write(d->exec, d->piece + d->piece_sent,
+			    d->piece_len - d->piece_sent);
+			if (n == 0)
+				return;
+			d->piece_sent += n;
 		}
-		if ((n = exec_write(d->exec, from, left)) == 0)
-			return;
-		d->sent += n;
+		got = cargo_give(d->cargo, d->piece, sizeof(d->piece));
+		d->piece_sent = 0;
+		d->piece_len = got > 0 ? (size_t)got : 0;
+	}
+	if (got == -1) {
+		error_set(&err, ERR_SYSTEM, "the agent that this server "
+		    "carries is damaged: install the server again");
+		give_up(d, &err);
 	}
 }
 
@@ -103,25 +130,19 @@ hear(struct deliver *d, const struct event *ev)
 		    ev->len > 150 ? 150 : (int)ev->len, ev->data);
 		return;
 	}
-	if (d->head_len > 0 || ev->len == 0)
+	if (d->cargo != NULL || ev->len == 0)
 		return;
 	(void)snprintf(d->machine + have, sizeof(d->machine) - have, "%.*s",
 	    ev->len > 39 ? 39 : (int)ev->len, ev->data);
 	if ((end = strchr(d->machine, '\n')) == NULL)
 		return;
 	*end = '\0';
-	d->agent = deliver_agent(d->env, d->machine, &d->len);
-	if (d->agent == NULL) {
-		error_set(&err, ERR_CONFIG, "this server carries no agent for "
-		    "'%s': give one with --agent-file, or use an image that "
-		    "has it (--image-has-agent)", d->machine);
-		exec_close(d->exec);
-		d->exec = NULL;
-		finish(d, &err);
+	if ((d->cargo = deliver_agent(d->env, d->machine, &err)) == NULL) {
+		give_up(d, &err);
 		return;
 	}
-	d->head_len = (size_t)snprintf(d->head, sizeof(d->head), "%zu\n",
-	    d->len);
+	d->piece_len = (size_t)snprintf(d->piece, sizeof(d->piece), "%zu\n",
+	    cargo_len(d->cargo));
 	exec_on_room(d->exec, feed, d);
 	feed(d);
 }

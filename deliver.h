@@ -8,20 +8,20 @@
 #ifndef DELIVER_H
 #define DELIVER_H
 
-#include <stddef.h>
-
 #include "event.h"
 
+struct cargo;
 struct deliver;
 struct env;
+struct error;
 
 /* EVENT_END comes, with err when it failed. */
 struct deliver *deliver_start(struct env *env, const char *namespace,
     const char *pod, event_fn *fn, void *arg);	/* NULL: no memory */
 void deliver_close(struct deliver *d);		/* NULL is fine */
 
-/* The agent for what uname -m says; NULL: there is none for it. */
-const void *deliver_agent(const struct env *env, const char *machine,
-    size_t *len);
+/* The agent for what uname -m says; NULL: there is none for it, or no memory. */
+struct cargo *deliver_agent(const struct env *env, const char *machine,
+    struct error *err);
 
 #endif

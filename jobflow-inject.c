@@ -5,6 +5,7 @@
 
 #include "budget.h"
 #include "call.h"
+#include "cargo.h"
 #include "deliver.h"
 #include "env.h"
 #include "error.h"
@@ -14,7 +15,7 @@
 #include "mono.h"
 #include "stash.h"
 
-enum { PIECE = 32 * 1024 };	/* of the pack, in memory at once */
+enum { PIECE = 32 * 1024 };	/* in memory at once */
 
 static void
 on_inject(void *arg, const struct event *ev)
@@ -22,7 +23,7 @@ on_inject(void *arg, const struct event *ev)
 	flow_event(arg, ev, FROM_INJECT);
 }
 
-/* The rest of a piece of the pack, or the next one. False: there is none. */
+/* The rest of a piece, or the next one. False: there is none. */
 static bool
 refill(struct jobflow *f)
 {
@@ -31,7 +32,8 @@ refill(struct jobflow *f)
 	if (f->piece_sent < f->piece_len)
 		return true;
 	f->piece_sent = f->piece_len = 0;
-	n = job_pack_give(&f->job, f->piece, PIECE);
+	if ((n = cargo_give(f->agent, f->piece, PIECE)) == 0)
+		n = job_pack_give(&f->job, f->piece, PIECE);
 	f->unread = n == -1;
 	f->piece_len = n > 0 ? (size_t)n : 0;
 	return n > 0;
@@ -42,22 +44,11 @@ feed(void *arg)
 {
 	struct call *c = arg;
 	struct jobflow *f = c->data;
-	const struct { const char *data; size_t len; } parts[] = {
-		{ f->head, strlen(f->head) }, { f->agent, f->agent_len } };
-	size_t before, n;
+	size_t n;
 
 	/* As long as the container takes them, it may. */
 	if (f->start_until_ms < mono_ms() + LIMIT_IDLE_MS)
 		f->start_until_ms = mono_ms() + LIMIT_IDLE_MS;
-	for (size_t i = before = 0; i < 2; before += parts[i++].len)
-		while (f->sent < before + parts[i].len) {
-			n = exec_write(f->inject, parts[i].data +
-			    (f->sent - before), before + parts[i].len -
-			    f->sent);
-			if (n == 0)
-				return;
-			f->sent += n;
-		}
 	while (refill(f)) {
 		n = exec_write(f->inject, f->piece + f->piece_sent,
 		    f->piece_len - f->piece_sent);
@@ -94,9 +85,10 @@ flow_inject(struct call *c, struct error *err)
 	if (f->piece == NULL && (f->piece = malloc(PIECE)) == NULL)
 		return flow_no_memory(err);
 	job_pack_rewind(&f->job);
-	f->sent = f->piece_sent = f->piece_len = 0;
-	f->head[0] = f->machine[0] = '\0';
-	f->agent_len = 0;
+	cargo_close(f->agent);
+	f->agent = NULL;
+	f->piece_sent = f->piece_len = 0;
+	f->machine[0] = '\0';
 	call_progress(c, "pod %s takes the files", f->pod.name);
 	f->opened = false;
 	f->inject = exec_open(env->k8s, &req, on_inject, c);
@@ -111,21 +103,18 @@ machine(struct call *c, const struct event *ev, struct error *err)
 	size_t have = strlen(f->machine);
 	char *end;
 
-	if (f->head[0] != '\0' || ev->channel != 1)
+	if (f->agent != NULL || ev->channel != 1)
 		return STEP_WAIT;
 	(void)snprintf(f->machine + have, sizeof(f->machine) - have, "%.*s",
 	    ev->len > 39 ? 39 : (int)ev->len, ev->data);
 	if ((end = strchr(f->machine, '\n')) == NULL)
 		return STEP_WAIT;
 	*end = '\0';
-	f->agent = deliver_agent(c->env, f->machine, &f->agent_len);
-	if (f->agent == NULL) {
-		error_set(err, ERR_CONFIG, "this server carries no agent for "
-		    "'%s': give one with --agent-file", f->machine);
+	f->agent = deliver_agent(c->env, f->machine, err);
+	if (f->agent == NULL)
 		return STEP_FAIL;
-	}
-	(void)snprintf(f->head, sizeof(f->head), "%zu %zu\n", f->agent_len,
-	    f->agent_len + job_pack_len(&f->job));
+	f->piece_len = (size_t)snprintf(f->piece, PIECE, "%zu %zu\n",
+	    cargo_len(f->agent), cargo_len(f->agent) + job_pack_len(&f->job));
 	exec_on_room(f->inject, feed, c);
 	feed(c);
 	return STEP_WAIT;

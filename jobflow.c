@@ -5,6 +5,7 @@
 
 #include "budget.h"
 #include "call.h"
+#include "cargo.h"
 #include "config.h"
 #include "env.h"
 #include "error.h"
@@ -406,6 +407,7 @@ jobflow_release(struct call *c)
 	k8s_cancel(f->request);
 	buf_free(&f->body);
 	buf_free(&f->shrink);
+	cargo_close(f->agent);
 	free(f->piece);
 	job_free(&f->job);
 	job_result_free(&f->result);

@@ -54,10 +54,9 @@ struct jobflow {
 	struct k8s_op *request, *look;
 	struct watch *watch;
 	struct exec *inject, *collect;
-	char machine[40], head[48];	/* what inject said, and was told */
-	const char *agent;
-	size_t agent_len, sent;		/* sent: of head and agent */
-	char *piece;			/* of the pack, to be sent */
+	char machine[40];		/* what inject said it is */
+	struct cargo *agent;
+	char *piece;			/* of head, agent and pack */
 	size_t piece_len, piece_sent;
 	bool unread;			/* a file can't be read any more */
 	char said[200];			/* by collect, on its stderr */

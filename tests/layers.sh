@@ -5,7 +5,7 @@
 # lower one, never a higher, and every file has a layer.  An indented line goes
 # on with the layer above it.
 layers='error buf base64 digest utf8 spill log mono budget address token duration
-	agents http-config job-config
+	agents cargo http-config job-config
 json jsonw excerpt websocket grpc http names seal rpc pem tree
 	webfail path listing file dotenv dns jobwire stash content encoded
 event loop web webset config config-print conffile completion proxy kubeconfig

@@ -82,4 +82,8 @@ $(AGENTS:%=build/agent/mcp-sandbox-agent-%): build/agent/mcp-sandbox-agent-%: \
 	    echo "an agent has at most $(AGENT_BYTES) bytes"; exit 1; }
 	@mv $@.new $@
 
+# As the server carries them.
+build/agent/%.gz: build/agent/%
+	@gzip -9nc $< >$@.new && mv $@.new $@
+
 .PHONY: agents $(AGENTS:%=agent-%)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# $(B)/libthird.a: curl, mbedTLS, nghttp2, libyaml and some of OpenSSL's
-# assembler, each with only what the program needs, and what config/ adds.  Its own make, because the
+# $(B)/libthird.a: curl, mbedTLS, nghttp2, libyaml, zlib and some of OpenSSL's
+# assembler, each with only what the program needs, and what config/ adds.
+# Its own make, because the
 # list of sources is not known before they are unpacked.
 
 include tools/toolchain.mk
@@ -13,6 +14,8 @@ MBED	:= $(wildcard $(T)/mbedtls/library/*.c) \
 	   $(T)/mbedtls/3rdparty/everest/library/Hacl_Curve25519_joined.c
 NGHTTP2	:= $(wildcard $(T)/nghttp2/lib/*.c)
 YAML	:= $(addprefix $(T)/libyaml/src/,api.c reader.c scanner.c parser.c loader.c)
+ZLIB	:= $(addprefix $(T)/zlib/,adler32.c crc32.c inffast.c \
+	   inflate.c inftrees.c zutil.c)
 OURS	:= config/entropy.c config/bulk-sha256.c config/bulk-gcm.c
 # The three of OpenSSL's that these two call there.
 ASM	:= $(if $(filter x86_64,$(shell uname -m)),$(addprefix \
@@ -25,7 +28,7 @@ endif
 
 obj	= $(patsubst config/%,$(B)/config/%.o,$(patsubst build/%,$(B)/%.o, \
 	  $(basename $1)))
-ALL	:= $(call obj,$(CURL) $(MBED) $(NGHTTP2) $(YAML) $(OURS) $(ASM))
+ALL	:= $(call obj,$(CURL) $(MBED) $(NGHTTP2) $(YAML) $(ZLIB) $(OURS) $(ASM))
 
 # -w: their warnings are upstream's, but these three are bugs on a 64-bit libc
 # that declares less than glibc.
@@ -58,6 +61,8 @@ $(call obj,$(NGHTTP2)): FLAGS += -Os -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H \
     -DHAVE_CLOCK_GETTIME -DHAVE_DECL_CLOCK_MONOTONIC=1
 $(call obj,$(YAML)): FLAGS += -Os -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2 \
     -DYAML_VERSION_PATCH=5 -DYAML_VERSION_STRING='"0.2.5"'
+# One table for a checksum, not the nine of 16 KB.
+$(call obj,$(ZLIB)): FLAGS += -Os -DZ_TESTW=0
 $(call obj,$(OURS)): FLAGS += -O2 -Wall -Wextra $(SANFLAGS)
 # The functions that the compiler would turn these loops into are these.
 $(B)/config/mem.o: FLAGS += -fno-builtin -fno-tree-loop-distribute-patterns \

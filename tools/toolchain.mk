@@ -59,6 +59,6 @@ T	:= build/third-party
 THIRD	= -isystem $(T)/curl/include -isystem $(T)/mbedtls/include \
 	  -isystem $(T)/mbedtls/3rdparty/everest/include \
 	  -isystem $(T)/nghttp2/lib/includes -isystem $(T)/libyaml/include \
-	  -isystem $(T)/jsmn -isystem config \
+	  -isystem $(T)/zlib -isystem $(T)/jsmn -isystem config \
 	  -DMBEDTLS_CONFIG_FILE='<mbedtls_config.h>' \
 	  -DCURL_STATICLIB -DNGHTTP2_STATICLIB -DYAML_DECLARE_STATIC

@@ -16,9 +16,6 @@ all:
 
 include tools/toolchain.mk
 
-HOST	:= $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(shell uname -m)))
-ARCH	:= $(HOST)
-
 PREFIX	?= /usr/local
 BINDIR	?= $(PREFIX)/bin
 MANDIR	?= $(PREFIX)/share/man
@@ -78,7 +75,7 @@ $(B)/kernel: | need-base
 	    then ln -sfn "/usr/include/$$multi/asm" $@/asm; \
 	    else ln -sfn /usr/include/asm $@/asm; fi
 
-NEEDS	:= $(if $(filter musl,$(LIBC)),$(B)/kernel) \
+NEEDS	:= $(if $(filter musl,$(LIBC)),$(B)/kernel $(MUSL)/lib/libc.a) \
 	   $(if $(FUZZ),need-fuzz,$(if $(CLANG),need-clang))
 
 # All cores, unless the caller has said how many.
@@ -136,12 +133,23 @@ $(B)/carried.o: agents.c $(CARRY_AMD64) $(CARRY_ARM64) Makefile
 	@$(TCC) $(FLAGS) $(CARRY_AMD64:%=-DAGENT_AMD64='"%"') \
 	    $(CARRY_ARM64:%=-DAGENT_ARM64='"%"') -c -o $@ $<
 
+$(B)/pack-relr: tools/pack-relr.c
+	@mkdir -p $(@D)
+	@echo "  HOST  $@"
+	@gcc -std=c11 -O1 $(WARN) -o $@ $<
+
+# Without symbols, and as small as it gets.
+$(B)/%.stripped: $(B)/% $(B)/pack-relr
+	@$(STRIP) -R .comment -o $@.new $<
+	@$(B)/pack-relr $@.new
+	@mv $@.new $@
+
 ifeq ($(LIBC),musl)
-mcp-sandbox: $(B)/mcp-sandbox
+mcp-sandbox: $(B)/mcp-sandbox.stripped
 mcp-sandbox-agent: $(if $(filter $(ARCH),$(AGENTS)), \
-    build/agent/mcp-sandbox-agent-$(ARCH),$(B)/mcp-sandbox-agent)
+    build/agent/mcp-sandbox-agent-$(ARCH),$(B)/mcp-sandbox-agent.stripped)
 $(MAINS:%.c=%):
-	@strip -o $@.new $<
+	@cp $< $@.new
 	@mv $@.new $@
 endif
 
@@ -199,7 +207,7 @@ reproducible: | $(T)/unpacked
 NOTICES	= $(T)/curl/COPYING $(T)/mbedtls/LICENSE $(T)/nghttp2/COPYING \
 	  $(T)/libyaml/License $(T)/zlib/LICENSE $(T)/jsmn/LICENSE \
 	  $(T)/openssl/LICENSE.txt \
-	  $(if $(filter musl,$(LIBC)),$(wildcard /usr/share/doc/musl/copyright))
+	  $(if $(filter musl,$(LIBC)),$(AGENT_T)/musl/COPYRIGHT)
 
 install: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(DOCDIR)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -348,14 +349,20 @@ forget(uintptr_t at, uintptr_t end)
 static void
 forget_setup(void *unused)
 {
-	extern const Elf64_Ehdr __ehdr_start;
-	uintptr_t base = (uintptr_t)&__ehdr_start;
-	const Elf64_Phdr *p = (const void *)(base + __ehdr_start.e_phoff);
+	extern const Elf64_Dyn _DYNAMIC[]
+	    __attribute__((visibility("hidden")));
+	const Elf64_Phdr *p = (const void *)getauxval(AT_PHDR);
+	const Elf64_Phdr *end = p + getauxval(AT_PHNUM), *dynamic = p;
+	uintptr_t base;
 
 	(void)unused;
+	while (dynamic < end && dynamic->p_type != PT_DYNAMIC)
+		dynamic++;
+	if (dynamic == end)
+		return;
+	base = (uintptr_t)_DYNAMIC - dynamic->p_vaddr;
 	/* What is not ours to write is as the file has it. */
-	for (; p < (const Elf64_Phdr *)(base + __ehdr_start.e_phoff) +
-	    __ehdr_start.e_phnum; p++)
+	for (; p < end; p++)
 		if (p->p_type == PT_LOAD && (p->p_flags & PF_W) == 0)
 			forget(base + p->p_vaddr, (base + p->p_vaddr +
 			    p->p_memsz + 4095) & ~4095UL);

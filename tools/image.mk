@@ -9,21 +9,14 @@
 #	make check-image	it can be made, is small, and starts
 #
 # Read by the Makefile.  A server for another machine is the native build with
-# other words on make's command line, on the C library of tools/agent.mk.
+# other words on make's command line.
 
 IMAGE	:= build/image
 SERVERS	:= $(AGENTS:%=$(IMAGE)/mcp-sandbox-%)
 
-# cross MACHINE: these words.  MEM: config/mem.c is for musl on x86-64.  Arm's
-# compiler has tables for unwinding unless told twice.
-musl	= build/agent/$1/musl
+# cross MACHINE: these words.
 cross	= ARCH=$1 B=build/musl-$1 THIRDLIB=build/musl-$1/libthird.a \
-	  CC=$(triple_$1)-gcc CRT=$(musl)/lib \
-	  TCC='$(triple_$1)-gcc -nostdinc -isystem $(musl)/include \
-	    -isystem $(shell $(triple_$1)-gcc -print-file-name=include)' \
-	  CFLAGS=-fno-unwind-tables LDFLAGS=-nostdlib END='$(musl)/lib/libc.a \
-	    $(shell $(triple_$1)-gcc -print-libgcc-file-name) \
-	    $(musl)/lib/crtn.o' $(if $(filter arm64,$1),MEM=)
+	  CC=$(triple_$1)-gcc STRIP=$(triple_$1)-strip
 
 $(AGENTS:%=server-%): server-%: $(IMAGE)/mcp-sandbox-%
 	@ls -l $<
@@ -36,9 +29,9 @@ $(SERVERS): $(IMAGE)/mcp-sandbox-%: agents FORCE
 	    tools/kernel-headers $(triple_$*) build/musl-$*/kernel)
 	@$(MAKE) --no-print-directory \
 	    $(if $(filter $*,$(HOST)),mcp-sandbox,$(call cross,$*) \
-	    build/musl-$*/mcp-sandbox)
-	@$(if $(filter $*,$(HOST)),cp mcp-sandbox $@.new, \
-	    $(triple_$*)-strip -o $@.new build/musl-$*/mcp-sandbox)
+	    build/musl-$*/mcp-sandbox.stripped)
+	@cp $(if $(filter $*,$(HOST)),mcp-sandbox, \
+	    build/musl-$*/mcp-sandbox.stripped) $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 image: $(SERVERS)
@@ -47,8 +40,9 @@ image: $(SERVERS)
 	@OWNER=$(OWNER) tools/image mcp-sandbox $(VERSION) $(IMAGE) $(AGENTS)
 	@OWNER=$(OWNER) tools/image mcp-sandbox-agent $(VERSION) $(IMAGE) $(AGENTS)
 
-# An image is at most this large, unpacked; the other machine's server starts.
-IMAGE_MAX := 1800000
+# An image is at most this large, unpacked; the other machine's server starts,
+# and has the same tables of pointers as this one's.
+IMAGE_MAX := 1500000
 check-image: image | need-$(if $(filter arm64,$(HOST)),qemu_amd64,qemu_arm64)
 	@for f in $(SERVERS); do \
 	    n=$$(wc -c <$$f); [ $$n -le $(IMAGE_MAX) ] || { \
@@ -56,6 +50,10 @@ check-image: image | need-$(if $(filter arm64,$(HOST)),qemu_amd64,qemu_arm64)
 	@for m in $(filter-out $(HOST),$(AGENTS)); do \
 	    qemu-$$(echo $$m | sed 's/arm64/aarch64/; s/amd64/x86_64/')-static \
 		$(IMAGE)/mcp-sandbox-$$m --version || exit 1; done
+	@for m in $(filter-out $(HOST),$(AGENTS)); do for c in tools --help; do \
+	    qemu-$$(echo $$m | sed 's/arm64/aarch64/; s/amd64/x86_64/')-static \
+		$(IMAGE)/mcp-sandbox-$$m $$c >$(IMAGE)/said && \
+		./mcp-sandbox $$c | cmp - $(IMAGE)/said || exit 1; done; done
 	@echo "$(words $(SERVERS)) passed, 0 failed"
 
 .PHONY: image check-image $(AGENTS:%=server-%)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # $(B)/libthird.a: curl, mbedTLS, nghttp2, libyaml, zlib and some of OpenSSL's
-# assembler, each with only what the program needs, and what config/ adds.
-# Its own make, because the
-# list of sources is not known before they are unpacked.
+# assembler, each with only what the program needs, and what config/ adds.  Its
+# own make, because the list of sources is not known before they are unpacked.
 
 include tools/toolchain.mk
 
@@ -18,10 +17,10 @@ ZLIB	:= $(addprefix $(T)/zlib/,adler32.c crc32.c inffast.c \
 	   inflate.c inftrees.c zutil.c)
 OURS	:= config/entropy.c config/bulk-sha256.c config/bulk-gcm.c
 # The three of OpenSSL's that these two call there.
-ASM	:= $(if $(filter x86_64,$(shell uname -m)),$(addprefix \
+ASM	:= $(if $(filter amd64,$(ARCH)),$(addprefix \
 	   $(T)/openssl/,sha256-x86_64.s ghash-x86_64.s aesni-gcm-x86_64.s))
 # musl is slow there on x86-64 only.
-MEM	:= $(if $(filter musl,$(LIBC)),$(filter x86_64,$(shell uname -m)))
+MEM	:= $(if $(filter musl,$(LIBC)),$(filter amd64,$(ARCH)))
 ifdef MEM
 OURS	+= config/mem.c
 endif

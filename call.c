@@ -27,6 +27,7 @@ struct calls {
 	struct call_sink sink;
 	struct log log;
 	size_t left;			/* of the calls that are over */
+	size_t used;			/* of table: the rest was never touched */
 	struct call table[LIMIT_CALLS];
 };
 
@@ -72,7 +73,7 @@ calls_close(struct calls *cs)
 {
 	if (cs == NULL)
 		return;
-	for (struct call *c = cs->table; c < cs->table + LIMIT_CALLS; c++)
+	for (struct call *c = cs->table; c < cs->table + cs->used; c++)
 		if (c->state != CALL_FREE)
 			release(c);
 	free(cs);
@@ -295,7 +296,7 @@ find(const struct calls *cs, const char *id)
 {
 	const struct call *c;
 
-	for (c = cs->table; c < cs->table + LIMIT_CALLS; c++)
+	for (c = cs->table; c < cs->table + cs->used; c++)
 		if (c->state != CALL_FREE && c->answer && same_id(c->id, id))
 			return c->calls->table + (c - cs->table);
 	return NULL;
@@ -360,11 +361,12 @@ call_start(struct calls *cs, const struct tool *tool, struct json args,
 		    "a request with this id is under way");
 	if (tools_check(tool, args, err) == -1)
 		return -1;
-	while (c < cs->table + LIMIT_CALLS && c->state != CALL_FREE)
+	while (c < cs->table + cs->used && c->state != CALL_FREE)
 		c++;
 	if (c == cs->table + LIMIT_CALLS)
 		return error_set(err, ERR_LIMIT, "%d calls are under way, "
 		    "try again when one of them is answered", LIMIT_CALLS);
+	cs->used += c == cs->table + cs->used;
 	c->calls = cs;
 	if (fill(c, tool, proto, err) == -1) {
 		release(c);
@@ -389,7 +391,7 @@ call_cancel(struct calls *cs, const char *id)
 void
 calls_cancel_ticket(struct calls *cs, long ticket)
 {
-	for (struct call *c = cs->table; c < cs->table + LIMIT_CALLS; c++)
+	for (struct call *c = cs->table; c < cs->table + cs->used; c++)
 		if (c->state != CALL_FREE && c->ticket == ticket)
 			cancel(c);
 }
@@ -400,7 +402,7 @@ calls_cancel_all(struct calls *cs)
 {
 	long end = mono_ms() + DRAIN_MS;
 
-	for (struct call *c = cs->table; c < cs->table + LIMIT_CALLS; c++) {
+	for (struct call *c = cs->table; c < cs->table + cs->used; c++) {
 		if (c->state == CALL_RUNNING)
 			cancel(c);
 		if (c->state == CALL_STOPPING && c->deadline_ms > end &&
@@ -414,7 +416,7 @@ calls_cancel_all(struct calls *cs)
 bool
 calls_wait(const struct calls *cs, long ticket)
 {
-	for (size_t i = 0; i < LIMIT_CALLS; i++)
+	for (size_t i = 0; i < cs->used; i++)
 		if (cs->table[i].state != CALL_FREE && cs->table[i].answer &&
 		    cs->table[i].ticket == ticket)
 			return true;
@@ -426,7 +428,7 @@ calls_live(const struct calls *cs)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < LIMIT_CALLS; i++)
+	for (size_t i = 0; i < cs->used; i++)
 		n += cs->table[i].state != CALL_FREE;
 	return n;
 }
@@ -436,7 +438,7 @@ calls_left(const struct calls *cs)
 {
 	size_t n = cs->left;
 
-	for (size_t i = 0; i < LIMIT_CALLS; i++)
+	for (size_t i = 0; i < cs->used; i++)
 		n += cs->table[i].left[0] != '\0';
 	return n;
 }

@@ -280,22 +280,21 @@ static int
 check_one_of(const struct setting *row, const char *from, const char *text,
     struct error *err)
 {
+	const char *const *word = row->one_of;
 	struct buf all;
-	bool known = false;
-	size_t i;
 
-	if (row->one_of == NULL)
+	if (word == NULL)
 		return 0;
+	for (; *word != NULL; word++)
+		if (strcmp(*word, text) == 0)
+			return 0;
 	buf_init(&all, 256);
-	for (i = 0; row->one_of[i] != NULL; i++) {
-		buf_printf(&all, "%s%s", i > 0 ? ", " : "", row->one_of[i]);
-		known |= strcmp(row->one_of[i], text) == 0;
-	}
-	if (!known)
-		error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: one of "
-		    "%s", from, text, all.data);
+	for (word = row->one_of; *word != NULL; word++)
+		buf_printf(&all, "%s%s", word > row->one_of ? ", " : "", *word);
+	error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: one of %s", from,
+	    text, all.data);
 	buf_free(&all);
-	return known ? 0 : -1;
+	return -1;
 }
 
 /* "http[s]://host[:port][/path]"; what else a URL may hold is no address. */

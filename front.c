@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -23,7 +24,7 @@
 #include "outlet.h"
 
 enum {
-	PIECE = 64 * 1024,		/* read at once */
+	PIECE = OUTLET_PIECE,		/* read or written at once */
 	KEEP = 64 * 1024,		/* memory kept for the next answer */
 	/* Every call may owe one answer when reading stops. */
 	OUT_MAX = 0x7fffffff < (LIMIT_CALLS + 2L) * LIMIT_REPLY ? 0x7fffffff :
@@ -34,6 +35,7 @@ struct lines {
 	const struct front *f;
 	struct mcp *mcp;
 	struct intake in;
+	char *piece;			/* PIECE bytes, for on_...() only */
 	struct outlet out;
 	struct loop_fd *rd, *wr, *sig;
 	long ticket;
@@ -96,13 +98,12 @@ front_put(int fd, const char *data, size_t len)
 static int
 write_some(struct lines *l)
 {
-	char piece[OUTLET_PIECE];
 	struct error err;
 	const char *p;
 	size_t len;
 	ssize_t n;
 
-	if (outlet_next(&l->out, piece, &p, &len, &err) == -1) {
+	if (outlet_next(&l->out, l->piece, &p, &len, &err) == -1) {
 		log_line(l->f->log, LOG_ERROR, "half an answer: %s", err.text);
 		return -1;
 	}
@@ -145,11 +146,11 @@ static void
 on_readable(void *arg, short revents)
 {
 	struct lines *l = arg;
-	char piece[PIECE], *p = piece, *till, *nl;
+	char *p = l->piece, *till, *nl;
 	ssize_t n;
 
 	(void)revents;
-	n = read(l->f->in, piece, sizeof(piece));
+	n = read(l->f->in, l->piece, PIECE);
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -158,7 +159,7 @@ on_readable(void *arg, short revents)
 		end(l);
 		return;
 	}
-	for (till = piece + n; p < till && !l->ended; p = nl + 1) {
+	for (till = p + n; p < till && !l->ended; p = nl + 1) {
 		nl = memchr(p, '\n', (size_t)(till - p));
 		intake_feed(&l->in, p, (size_t)((nl == NULL ? till : nl) -
 		    p));
@@ -198,7 +199,8 @@ open_all(struct lines *l, const struct front *f, struct error *err)
 	l->wr = loop_fd_add(f->loop, f->out, 0, on_writable, l);
 	if (f->signals != -1)
 		l->sig = loop_fd_add(f->loop, f->signals, POLLIN, on_signal, l);
-	if (l->rd == NULL || l->wr == NULL ||
+	l->piece = malloc(PIECE);
+	if (l->rd == NULL || l->wr == NULL || l->piece == NULL ||
 	    (f->signals != -1 && l->sig == NULL))
 		return error_set(err, ERR_SYSTEM, "out of memory");
 	return 0;
@@ -252,5 +254,6 @@ front_lines(const struct front *f, struct error *err)
 	mcp_close(l.mcp);
 	intake_free(&l.in);
 	outlet_free(&l.out);
+	free(l.piece);
 	return r;
 }

@@ -321,6 +321,20 @@ text_add(char *line, size_t size, const char *more)
 	(void)snprintf(line + len, size - len, "%s", more);
 }
 
+/* "": it has none. */
+static const char *
+call_name(int call)
+{
+	const char *name = seccomp_names;
+	const char *end = seccomp_names + sizeof(seccomp_names) - 1;
+
+	if (call < 0)
+		return "";
+	while (call-- > 0 && name < end)
+		name += strlen(name) + 1;
+	return name;
+}
+
 /* No stdio that allocates and no lock: the call may have come from there. */
 static void
 name_call(int signo, siginfo_t *info, void *context)
@@ -336,10 +350,9 @@ name_call(int signo, siginfo_t *info, void *context)
 		digits[--at] = (char)('0' + n % 10);
 	while ((n /= 10) != 0);
 	text_add(line, sizeof(line), digits + at);
-	if (call >= 0 && (size_t)call < COUNT(seccomp_names) &&
-	    seccomp_names[call][0] != '\0') {
+	if (*call_name(call) != '\0') {
 		text_add(line, sizeof(line), ", ");
-		text_add(line, sizeof(line), seccomp_names[call]);
+		text_add(line, sizeof(line), call_name(call));
 	}
 	text_add(line, sizeof(line), ", is not in seccomp.def\n");
 	if (write(2, line, strlen(line)) == -1)

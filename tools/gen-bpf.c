@@ -137,21 +137,20 @@ print_filter(const char *name, uint32_t machine, uint32_t otherwise,
 	seccomp_release(filter);
 }
 
-/* Numbers to names, for the handler. */
+/* Numbers to names, for the handler: the strings of all calls in a row. */
 static void
 print_names(uint32_t machine)
 {
 	int call;
 	char *name;
 
-	printf("static const char seccomp_names[][24] = {\n");
+	printf("static const char seccomp_names[] =\n");
 	for (call = 0; call <= LAST_CALL; call++) {
 		name = seccomp_syscall_resolve_num_arch(machine, call);
-		if (name != NULL && strlen(name) < 24)
-			printf("\t[%d] = \"%s\",\n", call, name);
+		printf("\t\"%s\\0\"\n", name != NULL ? name : "");
 		free(name);
 	}
-	printf("};\n");
+	printf(";\n");
 }
 
 int

@@ -48,8 +48,9 @@ quad(const unsigned char *held, unsigned n, char *out)
 }
 
 /* Sixteen characters, and the same as two words, for machines that work on as
- * many at once. Signed: that is what they compare. */
+ * many at once. Signed is what they compare, unsigned what may wrap. */
 typedef signed char chars __attribute__((vector_size(16)));
+typedef unsigned char octets __attribute__((vector_size(16)));
 typedef uint64_t words __attribute__((vector_size(16)));
 
 /* The six bytes at p, which has eight, as eight values. */
@@ -71,13 +72,15 @@ static void
 quads(const unsigned char *p, char out[16])
 {
 	const words two = { spread(p), spread(p + 6) };
-	chars v = (chars)two;
+	const chars v = (chars)two;
+	octets c = (octets)two;
 
 	/* From A to a, from z to 0, from 9 to +, from + to /. */
-	v = v + 'A' + ((v > 25) & ('a' - 'A' - 26)) -
-	    ((v > 51) & ('a' + 26 - '0')) - ((v > 61) & ('0' + 10 - '+')) +
-	    ((v > 62) & ('/' - '+' - 1));
-	memcpy(out, &v, sizeof(v));
+	c = c + 'A' + ((octets)(v > 25) & ('a' - 'A' - 26)) -
+	    ((octets)(v > 51) & ('a' + 26 - '0')) -
+	    ((octets)(v > 61) & ('0' + 10 - '+')) +
+	    ((octets)(v > 62) & ('/' - '+' - 1));
+	memcpy(out, &c, sizeof(c));
 }
 
 void
@@ -147,6 +150,7 @@ static bool
 values16(const unsigned char *p, words *two)
 {
 	chars c, upper, lower, digit, plus, slash;
+	octets u;
 	words all;
 
 	memcpy(&c, p, sizeof(c));
@@ -155,8 +159,11 @@ values16(const unsigned char *p, words *two)
 	digit = (c >= '0') & (c <= '9');
 	plus = c == '+';
 	slash = c == '/';
-	*two = (words)((upper & (c - 'A')) | (lower & (c - ('a' - 26))) |
-	    (digit & (c + (52 - '0'))) | (plus & 62) | (slash & 63));
+	u = (octets)c;
+	*two = (words)(((octets)upper & (u - 'A')) |
+	    ((octets)lower & (u - ('a' - 26))) |
+	    ((octets)digit & (u + (52 - '0'))) |
+	    ((octets)plus & 62) | ((octets)slash & 63));
 	all = (words)(upper | lower | digit | plus | slash);
 	return (all[0] & all[1]) == UINT64_MAX;
 }

@@ -32,7 +32,7 @@ const struct sandboxd_port *agent_port(const struct agent *a);
 struct agent_req {
 	const char *method, *path;	/* path with its query */
 	const char *token;		/* NULL: none is sent */
-	const char *body;		/* JSON unless type says else; or NULL */
+	const char *body;	/* JSON unless type says else; or NULL */
 	size_t body_len;
 	const char *type;
 	long first_byte_ms;		/* -1: however long it takes */

@@ -19,8 +19,8 @@ static void
 clean(char *s)
 {
 	for (; *s != '\0'; s++)
-		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-		    "0123456789._:/@+-", *s) == NULL)
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		    "abcdefghijklmnopqrstuvwxyz0123456789._:/@+-", *s) == NULL)
 			*s = '?';
 }
 

@@ -24,7 +24,7 @@
 
 enum { ROWS_MAX = 10000 };
 
-/* --- the peer --------------------------------------------------------------- */
+/* --- the peer ----------------------------------------------------------- */
 
 static void
 peer_ipv4(struct peer *p, const struct in_addr *at)
@@ -99,7 +99,7 @@ auth_peer(struct peer *p, int fd)
 		peer_ipv6(p, &at.v6.sin6_addr);
 }
 
-/* --- secrets ---------------------------------------------------------------- */
+/* --- secrets ------------------------------------------------------------ */
 
 static bool
 same(const char *text, const unsigned char digest[DIGEST_SIZE])
@@ -207,7 +207,7 @@ auth_parse(struct auth *a, char *text, struct error *err)
 	return 0;
 }
 
-/* --- opening ---------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------ */
 
 /* The document says of itself where it is to be found. */
 static int
@@ -289,7 +289,7 @@ auth_names_certificates(const struct auth *a)
 	return false;
 }
 
-/* --- a request -------------------------------------------------------------- */
+/* --- a request ---------------------------------------------------------- */
 
 const char *
 auth_bearer(const struct http *h)

@@ -27,7 +27,7 @@ struct calls {
 	struct call_sink sink;
 	struct log log;
 	size_t left;			/* of the calls that are over */
-	size_t used;			/* of table: the rest was never touched */
+	size_t used;		/* of table: the rest was never touched */
 	struct call table[LIMIT_CALLS];
 };
 

@@ -47,7 +47,7 @@ struct call {
 	void *env;			/* what tools work with; borrowed */
 	const char *caller;		/* who asks, or NULL; borrowed */
 	struct call_note note;
-	void *data;			/* the tool's own, freed with the call */
+	void *data;		/* the tool's own, freed with the call */
 
 	char id[CALL_ID_SIZE];		/* the request's id, raw JSON */
 	char token[CALL_ID_SIZE];	/* progressToken, raw JSON, or "" */
@@ -58,8 +58,8 @@ struct call {
 	struct batch *batch;		/* rpc.h: the answer goes in one */
 	struct json request;		/* params; valid in start() only */
 	struct json client;		/* client capabilities; start() only */
-	const char *asked;		/* state of call_ask() or NULL; start() */
-	struct spilled *spilled;	/* what json_far() is in; held, or NULL */
+	const char *asked;	/* state of call_ask() or NULL; start() */
+	struct spilled *spilled; /* what json_far() is in; held, or NULL */
 
 	/* The result. structured: one JSON object. text: for people; empty:
 	 * the object itself. content: raw content blocks, commas between them,
@@ -77,7 +77,7 @@ struct call {
 	struct error error;		/* to be answered when stopped */
 	bool answer;			/* one is owed */
 	bool asking;			/* the answer is call_ask()'s */
-	bool late;			/* stop() had its time; left is a guess */
+	bool late;		/* stop() had its time; left is a guess */
 	long started_ms, deadline_ms;
 	long wake_ms;			/* call_timer(), or -1 */
 	long told_ms, tell_ms;		/* progress: last sent, next due */

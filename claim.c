@@ -57,7 +57,8 @@ read_conditions(struct claim *c, struct json list)
 	char type[40], status[16], reason[80];
 	struct json m;
 
-	for (m = json_first(list); json_type(m) != JSON_NONE; m = json_next(m)) {
+	for (m = json_first(list); json_type(m) != JSON_NONE;
+	    m = json_next(m)) {
 		text(json_get(m, "type"), type, sizeof(type));
 		text(json_get(m, "status"), status, sizeof(status));
 		text(json_get(m, "reason"), reason, sizeof(reason));
@@ -82,7 +83,8 @@ read_address(struct claim *c, struct json list)
 	char one[64];
 	struct json m;
 
-	for (m = json_first(list); json_type(m) != JSON_NONE; m = json_next(m)) {
+	for (m = json_first(list); json_type(m) != JSON_NONE;
+	    m = json_next(m)) {
 		struct json v = json_type(m) == JSON_OBJECT ?
 		    json_get(m, "ip") : m;
 

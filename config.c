@@ -172,12 +172,12 @@ static const struct setting rows[] = {
 	{ "pull-secrets", 0, { "MCP_SANDBOX_PULL_SECRETS" }, SET_TEXT,
 	    AT(pod.pull_secrets), 0, 0, NULL, NULL, "NAMES", NULL },
 	HTTP_MORE_ROWS,
-	{ "transport", 0, { "MCP_K8S_TRANSPORT" }, SET_TEXT, AT(transport), 0, 0, "stdio",
-	    transports, "NAME", NULL },
+	{ "transport", 0, { "MCP_K8S_TRANSPORT" }, SET_TEXT, AT(transport),
+	    0, 0, "stdio", transports, "NAME", NULL },
 	{ "stateless", 0, { NULL }, SET_FLAG, AT(stateless), 0, 0, NULL, NULL,
 	    NULL, NULL },
-	{ "address", 0, { "MCP_K8S_ADDR" }, SET_TEXT, AT(address), 0, 0, NULL, NULL,
-	    "ADDRESS", NULL },
+	{ "address", 0, { "MCP_K8S_ADDR" }, SET_TEXT, AT(address), 0, 0, NULL,
+	    NULL, "ADDRESS", NULL },
 	JOB_ROWS,
 	{ "debug-sandbox", 0, { NULL }, SET_FLAG, AT(debug_sandbox),
 	    0, 0, NULL, NULL, NULL, NULL },
@@ -291,8 +291,8 @@ check_one_of(const struct setting *row, const char *from, const char *text,
 	buf_init(&all, 256);
 	for (word = row->one_of; *word != NULL; word++)
 		buf_printf(&all, "%s%s", word > row->one_of ? ", " : "", *word);
-	error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: one of %s", from,
-	    text, all.data);
+	error_set(err, ERR_CONFIG, "%s: '%.80s' is not allowed: one of %s",
+	    from, text, all.data);
 	buf_free(&all);
 	return -1;
 }
@@ -679,8 +679,8 @@ check_pod(const struct config *c, struct error *err)
 	const char *user = c->pod.user;
 
 	if (c->stateless && strcmp(c->transport, "stdio") == 0)
-		return error_set(err, ERR_CONFIG, "--stateless is not supported "
-		    "for stdio");
+		return error_set(err, ERR_CONFIG, "--stateless is not "
+		    "supported for stdio");
 	if (c->pod.image[0] == '\0' || c->pod.init_image[0] == '\0')
 		return error_set(err, ERR_CONFIG, "--sandbox-image and "
 		    "--init-image can't be empty");

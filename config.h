@@ -67,7 +67,7 @@ enum { FAMILY_SANDBOX = 1, FAMILY_BASH = 2, FAMILY_JOBS = 4 };
 struct config {
 	const char *kubeconfig;		/* NULL: found as kubeconfig.h says */
 	const char *context;
-	const char *tools;		/* list of families and tools, or NULL */
+	const char *tools;	/* list of families and tools, or NULL */
 	const char *deny;		/* those that are not offered */
 	bool read_only;			/* only tools that change nothing */
 	bool dry_run;			/* say what would be made */
@@ -101,7 +101,7 @@ struct config {
 	const char *transport, *address;	/* the originals' */
 	struct http_settings http;
 	bool stateless;
-	unsigned families;		/* FAMILY_*: one of its settings is set */
+	unsigned families;	/* FAMILY_*: one of its settings is set */
 	bool help, version, limits;
 	const char *command;		/* first operand, or NULL */
 	const char *operand;		/* the command's own, or NULL */
@@ -158,7 +158,7 @@ struct setting {
 	const char *const *one_of;
 	const char *arg;		/* what --help calls the value */
 	const char *help;		/* NULL: only in the manual */
-	unsigned family;		/* FAMILY_*: setting it offers these tools */
+	unsigned family;	/* FAMILY_*: setting it offers these tools */
 };
 const struct setting *config_rows(size_t *n);
 

@@ -20,7 +20,7 @@ struct deliver *deliver_start(struct env *env, const char *namespace,
     const char *pod, event_fn *fn, void *arg);	/* NULL: no memory */
 void deliver_close(struct deliver *d);		/* NULL is fine */
 
-/* The agent for what uname -m says; NULL: there is none for it, or no memory. */
+/* The agent for what uname -m says; NULL: none is for it, or no memory. */
 struct cargo *deliver_agent(const struct env *env, const char *machine,
     struct error *err);
 

@@ -72,7 +72,7 @@ bad(const struct doctor *d, const char *what, const char *text)
 	say(d->fd, "NO    %-14s %s", what, text);
 }
 
-/* --- the API server -------------------------------------------------------- */
+/* --- the API server ----------------------------------------------------- */
 
 static bool
 server(struct doctor *d, const struct kubeconfig *kc)
@@ -152,7 +152,7 @@ pools(struct doctor *d, const char *namespace)
 	asked_free(&a);
 }
 
-/* --- rights ---------------------------------------------------------------- */
+/* --- rights ------------------------------------------------------------- */
 
 static void
 review(struct buf *out, const struct right *r, const char *verb,
@@ -234,7 +234,7 @@ right(struct doctor *d, const char *family, const struct right *r,
 	d->denied |= lack[0] != '\0';
 }
 
-/* --- families -------------------------------------------------------------- */
+/* --- families ----------------------------------------------------------- */
 
 static void
 namespace_check(struct doctor *d, size_t family, const char *namespace)

@@ -17,7 +17,7 @@ struct dry {
 	struct k8s_op *op;
 };
 
-/* --- what is shown ----------------------------------------------------------- */
+/* --- what is shown ------------------------------------------------------ */
 
 /* Is m, a member of v, what must not be seen? */
 static bool
@@ -90,7 +90,7 @@ show(struct call *c, const struct error *refused, struct error *err)
 	return STEP_DONE;
 }
 
-/* --- the call ---------------------------------------------------------------- */
+/* --- the call ----------------------------------------------------------- */
 
 static enum step
 start(struct call *c, struct json args, struct error *err)
@@ -109,7 +109,8 @@ start(struct call *c, struct json args, struct error *err)
 	if (c->tool->plan(c, args, &d->path, &d->body, err) == -1)
 		return STEP_FAIL;
 	buf_init(&path, 2048);
-	buf_printf(&path, "%s?dryRun=All", buf_ok(&d->path) ? d->path.data : "");
+	buf_printf(&path, "%s?dryRun=All",
+	    buf_ok(&d->path) ? d->path.data : "");
 	if (buf_ok(&path) && buf_ok(&d->body))
 		d->op = k8s_send(env->k8s, "POST", path.data, d->body.data, 0,
 		    call_event, c);

@@ -17,11 +17,11 @@ enum error_code {
 	ERR_CONFIG,		/* a setting or the kubeconfig is bad */
 	ERR_DENIED,		/* the API server said 401 or 403 */
 	ERR_GONE,		/* the object is not there (404, 410) */
-	ERR_CONFLICT,		/* it exists already, or changed under us (409) */
-	ERR_INVALID,		/* the API server refused the object (400, 422) */
+	ERR_CONFLICT,	/* it exists already, or changed under us (409) */
+	ERR_INVALID,	/* the API server refused the object (400, 422) */
 	ERR_BUSY,		/* rate limited or overloaded (429, 503) */
 	ERR_CLUSTER,		/* any other failure on the cluster's side */
-	ERR_TLS,		/* the server's identity could not be verified */
+	ERR_TLS,	/* the server's identity could not be verified */
 	ERR_LOST,		/* a connection ended before its answer */
 	ERR_TIMEOUT,		/* a time limit passed */
 	ERR_CANCELLED,		/* the client asked us to stop */

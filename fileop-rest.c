@@ -173,8 +173,9 @@ body(struct fileop *f, struct web_req *req, const char **fields)
 	if (legacy)
 		multipart(f);
 	fields[0] = f->req.verb == FILEOP_MOVE ?
-	    "Content-Type: application/json" : legacy ? "Content-Type: multipart/form-data; boundary="
-	    BOUNDARY : "Content-Type: application/octet-stream";
+	    "Content-Type: application/json" : legacy ?
+	    "Content-Type: multipart/form-data; boundary=" BOUNDARY :
+	    "Content-Type: application/octet-stream";
 	f->sent = 0;
 	if (f->req.source != NULL)
 		f->req.source->rewind(f->req.source->arg);

@@ -323,7 +323,8 @@ fileop_script(struct fileop *f)
 	bool sent = f->step == STEP_PART, given = f->req.verb == FILEOP_WRITE;
 	struct run_req req = { .namespace = f->req.namespace,
 	    .sandbox = f->req.sandbox, .address = f->req.address,
-	    .claim = f->req.claim, .env = vars, .own = true, .known = f->req.known,
+	    .claim = f->req.claim, .env = vars, .own = true,
+	    .known = f->req.known,
 	    .command = f->step == STEP_REST &&
 	    f->req.verb == FILEOP_WRITE ? script_check :
 	    scripts[f->req.verb], .timeout_ms = fileop_left_ms(f) };

@@ -42,7 +42,7 @@ enum {
 	SEEN_MS = 60000,	/* a reviewed token is believed */
 };
 
-/* --- callers ---------------------------------------------------------------- */
+/* --- callers ------------------------------------------------------------ */
 
 static void
 on_over(void *arg, const struct call *c, const struct error *err,
@@ -135,7 +135,7 @@ front_as(struct front *h)
 	return as_new(h);
 }
 
-/* --- answers ---------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------ */
 
 void
 front_answer(struct front *h, int status, const char *type, const char *body)
@@ -174,7 +174,7 @@ front_answer_refusal(struct front *h)
 	httpd_answer(h->d, h->status, TEXT, h->extra, text, (size_t)n);
 }
 
-/* --- MCP -------------------------------------------------------------------- */
+/* --- MCP ---------------------------------------------------------------- */
 
 static void
 event(struct front *h, const char *json, size_t len)
@@ -275,7 +275,7 @@ run_mcp(struct front *h)
 	}
 }
 
-/* --- what is let in --------------------------------------------------------- */
+/* --- what is let in ----------------------------------------------------- */
 
 static const struct route routes[] = {
 	{ "/mcp", false, "POST", false, run_mcp },
@@ -623,7 +623,7 @@ on_answered(void *arg, int status)
 	stats_answer(h->f->stats, status);
 }
 
-/* --- the connection --------------------------------------------------------- */
+/* --- the connection ----------------------------------------------------- */
 
 static void
 on_signal(void *arg, short revents)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * front-http - the client's end: MCP's Streamable HTTP on one connection, and
- * what else a server is asked (contracts: agent-sandbox 1.11, cli-mcp-server 4).
+ * what else a server is asked (contracts: agent-sandbox 1.11, cli-mcp-server
+ * 4).
  *
  *	POST /mcp		one message; the answer is JSON, or a stream of
  *				events from the first notification on, or once
@@ -13,7 +14,7 @@
  *	GET /readyz, /health	and reaches the cluster
  *	GET /metrics		stats.h
  *	DELETE /sessions/ID	ends a session's sandboxes
- *	GET /.well-known/oauth-protected-resource	RFC 9728, if there is one
+ *	GET /.well-known/oauth-protected-resource	RFC 9728, if it is set
  *
  * A client of revision 2026-07-28 that closes the connection has cancelled its
  * request; with an older one, the call runs to its end. On SIGTERM the request

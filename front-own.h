@@ -70,7 +70,7 @@ struct front {
 	long ticket;
 
 	/* The transport of 2024-11-05. */
-	struct sse_box *box;		/* this is the stream, as long as it lives */
+	struct sse_box *box;	/* this is the stream, as long as it lives */
 	struct sse_courier *courier;	/* this is a post to another's */
 
 	/* The token that was asked about last. */

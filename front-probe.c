@@ -156,7 +156,7 @@ front_metadata(struct front *h)
 		    a->metadata_len);
 }
 
-/* --- sessions --------------------------------------------------------------- */
+/* --- sessions ----------------------------------------------------------- */
 
 static void
 on_ended(void *arg, const struct error *err)

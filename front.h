@@ -5,8 +5,9 @@
  * Reads as long as less than LIMIT_REPLY waits to be written, so a client
  * that does not read cannot make us hold more than its own calls' answers.
  * A line that is too long (intake.h) is skipped to its end and answered. At
- * the end of input, on SIGTERM, SIGINT or SIGHUP, or when nobody reads any more: what is
- * complete is written, the rest is stopped, within LIMIT_DRAIN_MS.
+ * the end of input, on SIGTERM, SIGINT or SIGHUP, or when nobody reads any
+ * more: what is complete is written, the rest is stopped, within
+ * LIMIT_DRAIN_MS.
  */
 #ifndef FRONT_H
 #define FRONT_H

@@ -32,7 +32,7 @@ hosting_keep(struct hosting *h, int keep[LISTENER_MAX])
 	return h->inherited;
 }
 
-/* --- secrets ---------------------------------------------------------------- */
+/* --- secrets ------------------------------------------------------------ */
 
 /* Of a file of systemd's LoadCredential=, if it is there. */
 static bool
@@ -146,7 +146,7 @@ tls_again(struct hosting *h)
 		    "is used", err.text);
 }
 
-/* --- sockets ---------------------------------------------------------------- */
+/* --- sockets ------------------------------------------------------------ */
 
 /* A socket that only we can open, where the system keeps such. */
 static int
@@ -310,7 +310,7 @@ hosting_close(struct hosting *h)
 	h->own = NULL;
 }
 
-/* --- running ---------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------ */
 
 /* Files that are replaced are found again by way of their folders. */
 static size_t

@@ -55,7 +55,7 @@ struct http_settings {
 	HTTP_ROW("tls-client-ca", 0, "MCP_SANDBOX_TLS_CLIENT_CA", SET_TEXT, \
 	    tls_ca, 0, 0, NULL, "FILE", NULL),				\
 	HTTP_ROW("hosts", 0, "MCP_SANDBOX_HOSTS", SET_TEXT, hosts, 0, 0, \
-	    NULL, "LIST", NULL),						\
+	    NULL, "LIST", NULL),					\
 	HTTP_ROW("origins", 0, "MCP_SANDBOX_ORIGINS", SET_TEXT, origins, \
 	    0, 0, NULL, "LIST", NULL),					\
 	HTTP_ROW("state-key", 0, "MCP_SANDBOX_STATE_KEY", SET_TEXT,	\

@@ -22,7 +22,7 @@ enum { HTTP_FIELDS = 64 };
 enum http_event {
 	HTTP_MORE,		/* all bytes were taken, more are needed */
 	HTTP_HEAD,		/* the head is there; body_max may be set now */
-	HTTP_DATA,		/* a piece of the body, borrowed from the input */
+	HTTP_DATA,	/* a piece of the body, borrowed from the input */
 	HTTP_END,		/* the request is whole; then http_next() */
 	HTTP_BAD		/* refused: status and why; close after it */
 };

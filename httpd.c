@@ -46,7 +46,7 @@ struct httpd {
 	bool socket;		/* its end of input is the client's leaving */
 	struct loop_fd *rd, *wr;
 	struct loop_timer *timer;
-	struct loop_timer *more;	/* TLS has bytes that poll() can't see */
+	struct loop_timer *more; /* TLS has bytes that poll() can't see */
 	struct http http;
 	struct buf inbuf;
 	struct outlet answers;
@@ -66,7 +66,7 @@ static void pump(struct httpd *d);
 static void due(void *arg);
 static void on_more(void *arg);
 
-/* --- time ------------------------------------------------------------------ */
+/* --- time --------------------------------------------------------------- */
 
 static long
 deadline(const struct httpd *d)
@@ -158,12 +158,13 @@ due(void *arg)
 	}
 }
 
-/* --- answers ---------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------ */
 
 static void
 want(struct httpd *d)
 {
-	bool room = d->inbuf.len < PIECE && outlet_held(&d->answers) < LIMIT_REPLY;
+	bool room = d->inbuf.len < PIECE &&
+	    outlet_held(&d->answers) < LIMIT_REPLY;
 
 	bool stuck = d->tls != NULL && tls_stuck(d->tls);
 
@@ -344,7 +345,7 @@ httpd_end(struct httpd *d)
 	finished(d);
 }
 
-/* --- requests --------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------- */
 
 static void
 ask(struct httpd *d)
@@ -462,7 +463,7 @@ pump(struct httpd *d)
 	d->pumping = false;
 }
 
-/* --- bytes ------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------- */
 
 static void
 on_end(struct httpd *d)
@@ -566,7 +567,7 @@ on_writable(void *arg, short revents)
 	arm(d);
 }
 
-/* --- opening and closing ---------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------ */
 
 struct httpd *
 httpd_open(struct loop *l, int in, int out, struct tls_conn *tls,

@@ -3,10 +3,11 @@
  * httpd - one connection of an HTTP/1.1 server, on the loop.
  *
  * Requests are handed on one at a time, a body in pieces as it comes; the next
- * is not looked at before the answer is finished. Every wait for the client has its limit
- * (LIMIT_HTTP_*): a request that comes too slowly is answered with 408, a
- * client that does not read is given up, a silent one closed. Close means:
- * what is answered is sent, then the client may still read it (no reset).
+ * is not looked at before the answer is finished. Every wait for the client
+ * has its limit (LIMIT_HTTP_*): a request that comes too slowly is answered
+ * with 408, a client that does not read is given up, a silent one closed. Close
+ * means: what is answered is sent, then the client may still read it (no
+ * reset).
  */
 #ifndef HTTPD_H
 #define HTTPD_H

@@ -14,7 +14,7 @@ struct job_settings {
 	long out_max;			/* bytes of each output inline */
 	long files_max;			/* bytes of all artifacts inline */
 	const char *cpu, *memory;	/* requests of the command */
-	const char *cpu_max, *memory_max;	/* its limits at most, or NULL */
+	const char *cpu_max, *memory_max; /* its limits at most, or NULL */
 	long concurrent;
 	const char *images;		/* allowed, by commas; NULL: none */
 	const char *match;		/* "strict" or "basename" */

@@ -33,7 +33,7 @@ struct job_result {
 	struct base64 b64;
 	bool reading;			/* a range of a file: into out[0] */
 	long size;			/* of that file */
-	size_t room;			/* bytes of outputs and artifacts, as JSON */
+	size_t room;		/* bytes of outputs and artifacts, as JSON */
 	size_t left;			/* of it for artifacts, when fitted */
 	bool fitted;			/* the outputs are cut to it */
 	size_t files, links, skipped;

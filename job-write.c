@@ -193,7 +193,8 @@ write_clone(struct jsonw *w, const struct job *j, const struct job_settings *s,
 	manifest_variable(w, "DEST", dest);
 	manifest_variable(w, "CREDS", "/git-creds");
 	manifest_variable(w, "DEPTH", depth);
-	manifest_variable(w, "SUBMODULES", j->clone.submodules ? "true" : "false");
+	manifest_variable(w, "SUBMODULES",
+	    j->clone.submodules ? "true" : "false");
 	jsonw_end(w);
 	small(w);
 	jsonw_array(w, "volumeMounts");

@@ -44,7 +44,8 @@ jobflow_end(struct call *c, struct error *err)
 	jsonw_end(&w);
 	jsonw_end(&w);
 	f->state = FLOW_END;
-	step = flow_request(c, "PATCH", "jobs", f->job.token, "", body.data, err);
+	step = flow_request(c, "PATCH", "jobs", f->job.token, "", body.data,
+	    err);
 	buf_free(&note);
 	buf_free(&body);
 	return step;
@@ -59,7 +60,8 @@ jobflow_shrink(struct call *c, struct error *err)
 
 	(void)snprintf(name, sizeof(name), "/%s/resize", f->pod.name);
 	f->state = FLOW_SHRINK;
-	step = flow_request(c, "PATCH", "pods", NULL, name, f->shrink.data, err);
+	step = flow_request(c, "PATCH", "pods", NULL, name, f->shrink.data,
+	    err);
 	buf_free(&f->shrink);
 	return step;
 }
@@ -76,7 +78,8 @@ jobflow_delete(struct call *c)
 	call_timer(c, -1);
 	buf_init(&body, 1024);
 	claim_delete_body(&body, f->uid);
-	step = flow_request(c, "DELETE", "jobs", f->job.token, "", body.data, &err);
+	step = flow_request(c, "DELETE", "jobs", f->job.token, "", body.data,
+	    &err);
 	buf_free(&body);
 	return step == STEP_WAIT ? STEP_WAIT : STEP_DONE;
 }
@@ -91,8 +94,8 @@ flow_verify(struct call *c)
 	f->state = FLOW_VERIFY;
 	(void)snprintf(rest, sizeof(rest), "?labelSelector=run-id%%3D%s",
 	    f->job.run_id);
-	return flow_request(c, "GET", "pods", NULL, rest, NULL, &err) == STEP_WAIT ?
-	    STEP_WAIT : STEP_DONE;
+	return flow_request(c, "GET", "pods", NULL, rest, NULL, &err) ==
+	    STEP_WAIT ? STEP_WAIT : STEP_DONE;
 }
 
 /*

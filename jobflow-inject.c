@@ -147,7 +147,8 @@ flow_injecting(struct call *c, const struct event *ev, struct error *err)
 		spilled_drop(c->spilled);
 		c->spilled = NULL;
 		call_timer(c, FLOW_EAGER_MS);
-		return f->mode == FLOW_SUBMIT ? flow_submitted(c, err) : STEP_WAIT;
+		return f->mode == FLOW_SUBMIT ? flow_submitted(c, err) :
+		    STEP_WAIT;
 	}
 	if (f->injected || ++f->tries < FLOW_TRIES)
 		return STEP_WAIT;

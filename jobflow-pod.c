@@ -18,7 +18,7 @@ enum {
 	FIRST_MS = 250,
 	LOOK_MS = 1000,			/* between looks at what is not there */
 	SUBMIT_MS = 50 * 1000,		/* a client waits for its answer */
-	CANCEL_MS = 3000,		/* for a command that is about to begin */
+	CANCEL_MS = 3000,	/* for a command that is about to begin */
 	PULL_MS = 4000,			/* a pull may fail once and then work */
 };
 
@@ -150,10 +150,12 @@ look_at_pod(struct call *c, struct error *err)
 	if (f->mode == FLOW_RUN ? f->injected && f->inject == NULL &&
 	    !p->over && !p->deleting : f->mode != FLOW_SUBMIT &&
 	    p->reader_runs && (p->main_runs || p->main_ended))
-		return f->path[0] != '\0' ? flow_range(c, err) : flow_collect(c, err);
+		return f->path[0] != '\0' ? flow_range(c, err) :
+		    flow_collect(c, err);
 	if (p->over || p->deleting)
-		return flow_failed(c, "deleted", p->over ? "its result is no longer "
-		    "kept" : "its pod was deleted", err);
+		return flow_failed(c, "deleted", p->over ?
+		    "its result is no longer kept" : "its pod was deleted",
+		    err);
 	if (p->message[0] != '\0')
 		call_progress(c, "%s", p->message);
 	else if (f->injected)
@@ -265,7 +267,8 @@ flow_tick(struct call *c, struct error *err)
 		return STEP_FAIL;
 	}
 	if (f->dead_until_ms != 0)
-		return now >= f->dead_until_ms ? flow_judged(c, err) : STEP_WAIT;
+		return now >= f->dead_until_ms ? flow_judged(c, err) :
+		    STEP_WAIT;
 	if (f->pull_ms != 0 && now - f->pull_ms >= PULL_MS)
 		return flow_failed(c, "image_error", f->pod.message, err);
 	if (f->collect != NULL || f->look != NULL)
@@ -275,14 +278,16 @@ flow_tick(struct call *c, struct error *err)
 		return not_begun(c, err);
 	if (!f->pod_seen) {
 		if (f->object.finished)
-			return flow_failed(c, "deleted", f->object.message, err);
+			return flow_failed(c, "deleted", f->object.message,
+			    err);
 		return ask_events(c, err);
 	}
 	if (f->mode == FLOW_FETCH && f->wait_until_ms - now < LOOK_MS)
 		call_timer(c, f->wait_until_ms - now);
 	if (f->mode != FLOW_FETCH && now >= f->start_until_ms)
-		return flow_failed(c, strstr(f->pod.message, "nodes are available")
-		    != NULL ? "unschedulable" : "image_error",
+		return flow_failed(c, strstr(f->pod.message,
+		    "nodes are available") != NULL ? "unschedulable" :
+		    "image_error",
 		    f->pod.message[0] != '\0' ? f->pod.message :
 		    "its pod did not start in time", err);
 	/* The clock alone makes a pod that no node takes a hopeless one. */

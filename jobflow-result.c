@@ -47,7 +47,8 @@ flow_collect(struct call *c, struct error *err)
 	    "--dir", JOB_DIR, "--work", f->mode == FLOW_RUN ? f->job.workdir :
 	    f->object.workdir, "--wait", wait, "--out", out, "--files", files,
 	    f->stop ? "--stop" : NULL, NULL };
-	long ms = f->mode == FLOW_RUN ? (f->job.timeout_s + FLOW_COLLECT_S) * 1000 :
+	long ms = f->mode == FLOW_RUN ?
+	    (f->job.timeout_s + FLOW_COLLECT_S) * 1000 :
 	    f->mode == FLOW_CANCEL ? 8000 : f->wait_until_ms - mono_ms();
 
 	(void)snprintf(wait, sizeof(wait), "%ld", ms > 0 ? ms : 0);
@@ -118,8 +119,8 @@ collected(struct call *c, struct error *err)
 		f->stop = true;
 		return flow_collect(c, err);
 	}
-	return flow_failed(c, "connection_lost", "it did not end when it was told "
-	    "to", err);
+	return flow_failed(c, "connection_lost",
+	    "it did not end when it was told to", err);
 }
 
 enum step

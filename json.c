@@ -878,7 +878,7 @@ json_str(struct json v, char *dst, size_t size)
 	return true;
 }
 
-/* --- strings that are elsewhere -------------------------------------------- */
+/* --- strings that are elsewhere ----------------------------------------- */
 
 void
 json_far_set(struct json_doc *doc, const char *base,

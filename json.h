@@ -29,7 +29,7 @@ enum json_type {
 
 struct json {
 	const struct json_doc *doc;
-	int tok;			/* index of its token; -1 for JSON_NONE */
+	int tok;		/* index of its token; -1 for JSON_NONE */
 };
 
 /*
@@ -54,7 +54,7 @@ struct json json_path(struct json v, const char *path);
 /* Walk: for (m = json_first(v); json_type(m) != JSON_NONE; m = json_next(m)) */
 struct json json_first(struct json v);	/* first element or member's value */
 struct json json_next(struct json member);
-struct json json_key(struct json member);	/* its key, JSON_NONE in arrays */
+struct json json_key(struct json member);	/* JSON_NONE in arrays */
 
 bool json_is(struct json v, const char *s);	/* a string equal to s */
 /* An integral number (1, 1.0, 1e2) from min to max. */
@@ -62,7 +62,7 @@ bool json_int(struct json v, long min, long max, long *out);
 bool json_double(struct json v, double *out);
 bool json_bool(struct json v, bool *out);
 bool json_text(struct json v, struct buf *out);		/* unescaped, UTF-8 */
-bool json_str(struct json v, char *dst, size_t size);	/* no NUL inside; fits */
+bool json_str(struct json v, char *dst, size_t size);	/* no NUL; fits */
 /* Code points and bytes of a string once unescaped, without unescaping it. */
 size_t json_chars(struct json v);
 size_t json_bytes(struct json v);

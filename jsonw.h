@@ -26,7 +26,7 @@ struct jsonw {
 void jsonw_init(struct jsonw *w, struct buf *out);
 void jsonw_object(struct jsonw *w, const char *key);
 void jsonw_array(struct jsonw *w, const char *key);
-void jsonw_end(struct jsonw *w);			/* closes the innermost */
+void jsonw_end(struct jsonw *w);		/* closes the innermost */
 void jsonw_str(struct jsonw *w, const char *key, const char *s);
 void jsonw_bytes(struct jsonw *w, const char *key, const void *s, size_t len);
 void jsonw_int(struct jsonw *w, const char *key, long n);

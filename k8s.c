@@ -47,7 +47,7 @@ struct k8s_op {
 	struct buf refusal;	/* a stream's body when it is not 2xx */
 	struct error failed;	/* it could not even be sent */
 	long deadline;		/* 0: none */
-	unsigned long generation;	/* of the credentials it was sent with */
+	unsigned long generation; /* of the credentials it was sent with */
 	int tries;
 	bool stream, delivered, reauthed, busy, dead;
 };

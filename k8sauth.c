@@ -28,7 +28,7 @@ enum {
 
 /* What a plugin gave, and the channel on which to ask for more. */
 struct source {
-	int fd;			/* -1: there is no plugin, or its helper is gone */
+	int fd;		/* -1: there is no plugin, or its helper is gone */
 	struct loop_fd *watch;
 	struct buf in;
 	struct execcred cred;

@@ -192,7 +192,8 @@ mode_check(const struct reader *r, unsigned exec, struct error *err)
 	if (strcmp(text, "Always") == 0)
 		return tree_error(r->tree, node, err, "exec: interactiveMode: "
 		    "Always needs a terminal, but standard input carries MCP; "
-		    "log in beforehand and set IfAvailable, or use a tokenFile");
+		    "log in beforehand and set IfAvailable, or use a "
+		    "tokenFile");
 	return tree_error(r->tree, node, err, "exec: interactiveMode must be "
 	    "Never or IfAvailable");
 }

@@ -34,7 +34,8 @@ int
 lease_find(struct lease *l, const struct env *env, bool doubt, event_fn *fn,
     void *arg)
 {
-	l->find = session_find(env->sessions, lease_session(env), doubt, fn, arg);
+	l->find = session_find(env->sessions, lease_session(env), doubt, fn,
+	    arg);
 	return l->find == NULL ? -1 : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease - the use of the session's agent by one call, from finding to leaving. */
+/* lease - one call's use of the session's agent, from finding to leaving. */
 #ifndef LEASE_H
 #define LEASE_H
 

@@ -16,7 +16,7 @@ enum {
 	PIECE = 16 << 10
 };
 
-/* --- what is sent ---------------------------------------------------------- */
+/* --- what is sent ------------------------------------------------------- */
 
 void
 legacy_quote(struct buf *out, const char *word)
@@ -84,7 +84,7 @@ legacy_piece(struct buf *out, const char *bytes, size_t len, size_t max)
 	return i;
 }
 
-/* --- what comes ------------------------------------------------------------ */
+/* --- what comes --------------------------------------------------------- */
 
 enum {
 	AT_START, AT_KEY, IN_KEY, AT_COLON, AT_VALUE, IN_TEXT, IN_NUMBER,
@@ -492,7 +492,7 @@ legacy_answer_end(struct legacy_answer *a, long *code, struct error *err)
 	return 0;
 }
 
-/* --- the request ----------------------------------------------------------- */
+/* --- the request -------------------------------------------------------- */
 
 struct legacy_run {
 	struct web_op *op;

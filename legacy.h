@@ -78,6 +78,6 @@ int legacy_answer_end(struct legacy_answer *a, long *code, struct error *err);
 struct legacy_run *legacy_run(struct web *w, const struct web_req *aimed,
     const char *const *argv, bool raw, const char *mark, event_fn *fn,
     void *arg, struct error *err);
-void legacy_close(struct legacy_run *r);	/* NULL is fine; kills nothing */
+void legacy_close(struct legacy_run *r);	/* NULL: fine; kills nothing */
 
 #endif

@@ -61,7 +61,7 @@ struct search {
 
 enum { UNKNOWN = -1 };
 
-/* --- all links ------------------------------------------------------------- */
+/* --- all links ---------------------------------------------------------- */
 
 static bool
 is_routed(const struct config *c)
@@ -228,7 +228,7 @@ link_forget(struct link *l)
 		l->router->url[0] = '\0';
 }
 
-/* --- the end of a search --------------------------------------------------- */
+/* --- the end of a search ------------------------------------------------ */
 
 static void
 search_out(struct search *f)
@@ -288,7 +288,7 @@ no_memory(struct search *f)
 	finish(f, &err);
 }
 
-/* --- ports ----------------------------------------------------------------- */
+/* --- ports -------------------------------------------------------------- */
 
 static const struct error *
 why(void *tunnel)
@@ -354,7 +354,7 @@ ports(struct search *f, enum runtime runtime)
 	    port_tunnel(ls, l, 1, rest, &l->rest) == 0;
 }
 
-/* --- which runtime answers ------------------------------------------------- */
+/* --- which runtime answers ---------------------------------------------- */
 
 static void way(struct search *f);
 
@@ -445,7 +445,7 @@ ask(struct search *f, enum runtime runtime)
 		finish(f, &err);
 }
 
-/* --- which way leads there ------------------------------------------------- */
+/* --- which way leads there ---------------------------------------------- */
 
 static void
 field(struct link *l, size_t i, const char *name, const char *value)
@@ -650,7 +650,7 @@ way(struct search *f)
 	}
 }
 
-/* --- the Sandbox ----------------------------------------------------------- */
+/* --- the Sandbox -------------------------------------------------------- */
 
 /* Which runtime do the declared ports belong to? */
 static int
@@ -892,7 +892,7 @@ link_find_cancel(struct link_find *w)
 	free(f);
 }
 
-/* --- a request on the way -------------------------------------------------- */
+/* --- a request on the way ----------------------------------------------- */
 
 int
 link_aim(struct link_aim *a, const struct link *l, const char *path,

@@ -36,8 +36,8 @@ enum { LINK_FIELDS = 5, LINK_IDENTITY = 64 };
 
 struct link {
 	char namespace[64], sandbox[254];
-	char address[64];	/* the pod's, to see that it changed; never shown */
-	char owner[64];		/* the uid of the claim it was given to, or "" */
+	char address[64]; /* the pod's, to see that it changed; never shown */
+	char owner[64];	/* the uid of the claim it was given to, or "" */
 	char pod[254], container[254];
 	char host[256];		/* its DNS name, where that is the way */
 	char ip[48];		/* what is dialled: the pod's, the name's */

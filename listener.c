@@ -50,7 +50,7 @@ struct server {
 	long until;		/* a signal came: they may live until then */
 };
 
-/* --- addresses -------------------------------------------------------------- */
+/* --- addresses ---------------------------------------------------------- */
 
 static bool
 port_of(const char *text, in_port_t *port)
@@ -153,7 +153,7 @@ note_kind(struct listener *l, const union address *a)
 		l->far = true;
 }
 
-/* --- opening ---------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------ */
 
 /* A file that a server left behind; one that answers is somebody's. */
 static int
@@ -335,7 +335,7 @@ listener_close(struct listener *l)
 	l->children = -1;
 }
 
-/* --- limits ----------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------- */
 
 /* What counts as one source. */
 static void
@@ -391,7 +391,7 @@ turn_away(const struct server *s, int fd, sa_family_t family)
 	(void)close(fd);
 }
 
-/* --- processes -------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------- */
 
 /* Give back what is the listening process's. */
 static void

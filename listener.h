@@ -31,7 +31,7 @@ struct listener {
 	size_t nfiles;
 	int fds[LISTENER_MAX];
 	size_t n;
-	bool far;		/* one is TCP of another address than loopback */
+	bool far;	/* one is TCP of another address than loopback */
 	bool near;		/* one is TCP of a loopback address */
 	int children;		/* a signalfd for SIGCHLD */
 	int meet;		/* in a new process: meet.h, or -1 */

@@ -30,7 +30,7 @@ struct pod {
 	char session[64];	/* "": it is a warm one */
 	char address[64];	/* never shown */
 	char created[40];	/* creationTimestamp */
-	char active[40];	/* last activity, else when it was made, or "" */
+	char active[40]; /* last activity, else when it was made, or "" */
 	char made[40];		/* our annotation, or "" */
 	bool ready, deleting;
 	bool ended;		/* Succeeded or Failed */

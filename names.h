@@ -3,7 +3,8 @@
  * names - the forms Kubernetes gives to names, label keys and values
  * (RFC 1123; apimachinery validation), checked before anything is sent.
  *
- * Each of the int ones is 0, or -1 with ERR_INPUT and a text that begins with what.
+ * Each of the int ones is 0, or -1 with ERR_INPUT and a text that begins with
+ * what.
  */
 #ifndef NAMES_H
 #define NAMES_H

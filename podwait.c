@@ -20,7 +20,7 @@ enum {
 	LOOK_MS = 150,		/* between two looks at the pod; later ... */
 	LOOK_LATER_MS = 500,
 	LATER_MS = 5000,	/* ... than this */
-	HEALTH_MS = 30,		/* until the agent is asked again, doubled ... */
+	HEALTH_MS = 30,	/* until the agent is asked again, doubled ... */
 	HEALTH_MAX_MS = 1000,	/* ... up to this */
 	ANSWER_MS = 5000,	/* for its answer */
 	OTHERS_MS = 2000,	/* whoever made the pod serves it by then */

@@ -27,9 +27,10 @@ struct podwait_req {
 };
 
 /*
- * EVENT_DATA: what is going on, in words (not to be closed there). EVENT_END: err, or NULL when the
- * agent answers; then podwait_take() gives it and the pod, in that callback
- * only. ERR_GONE: the pod ended, is being deleted, or is another one now.
+ * EVENT_DATA: what is going on, in words (not to be closed there). EVENT_END:
+ * err, or NULL when the agent answers; then podwait_take() gives it and the
+ * pod, in that callback only. ERR_GONE: the pod ended, is being deleted, or is
+ * another one now.
  */
 struct podwait *podwait_start(struct env *env, const struct podwait_req *req,
     event_fn *fn, void *arg);	/* NULL: no memory */

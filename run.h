@@ -41,11 +41,12 @@ struct run_req {
 };
 
 /*
- * All of req is copied but give_arg, which is used until the end. EVENT_OPEN when it runs, EVENT_DATA (channel 1, 2),
- * EVENT_END: code, or err. ERR_TIMEOUT: its time was over; ERR_CANCELLED:
- * run_stop(); both texts say what became of its processes. ERR_LOST: the
- * connection broke, and it may still run. ERR_GONE: its pod is no more or
- * another, and it did not run. Never repeated.
+ * All of req is copied but give_arg, which is used until the end. EVENT_OPEN
+ * when it runs, EVENT_DATA (channel 1, 2), EVENT_END: code, or err.
+ * ERR_TIMEOUT: its time was over; ERR_CANCELLED: run_stop(); both texts say
+ * what became of its processes. ERR_LOST: the connection broke, and it may
+ * still run. ERR_GONE: its pod is no more or another, and it did not run. Never
+ * repeated.
  */
 struct run *run_start(struct env *env, const struct run_req *req,
     event_fn *fn, void *arg);	/* NULL: no memory */

@@ -3,10 +3,11 @@
  * sandbox - what this process may still do once it reads untrusted bytes.
  *
  * Three layers by question: rlimits say how much (no core, no new process,
- * few descriptors, files of LIMIT_SPOOL), Landlock says which paths (only what is given, read only;
- * skipped where the kernel lacks it), seccomp says which system calls
- * (seccomp.def, exported to BPF at build time): allowed by table, refused with
- * an error what libraries merely try, killed what nobody here may do.
+ * few descriptors, files of LIMIT_SPOOL), Landlock says which paths (only what
+ * is given, read only; skipped where the kernel lacks it), seccomp says which
+ * system calls (seccomp.def, exported to BPF at build time): allowed by table,
+ * refused with an error what libraries merely try, killed what nobody here may
+ * do.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -20,7 +21,7 @@ struct sandbox {
 	/* Files or folders, NULL at the end. What is replaced by a rename, as
 	 * a token is, can be read later only if its folder is here. */
 	const char *const *read_paths;
-	/* Folders in which files can be removed, NULL at the end; may be NULL. */
+	/* Folders in which files can be removed, NULL at the end; or NULL. */
 	const char *const *remove_paths;
 	/* This process will fork: those it makes are to confine themselves, and
 	 * are in the meantime held by what holds this one. */
@@ -28,7 +29,7 @@ struct sandbox {
 	/* serve: the folder of the files that those make, without a name each;
 	 * "" or NULL: none. */
 	const char *stash;
-	bool debug;	/* name on stderr what is refused with a kill, exit 70 */
+	bool debug; /* name on stderr what is refused with a kill, exit 70 */
 };
 
 struct sandbox_state {

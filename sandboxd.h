@@ -19,7 +19,7 @@ struct web;
 
 /* Where one of its two ports is. */
 struct sandboxd_port {
-	char url[400];			/* "http://host:port", its own for each pod */
+	char url[400];		/* "http://host:port", its own for each pod */
 	char resolve[512];		/* or "" */
 	int (*open_socket)(void *arg);	/* NULL: TCP */
 	void *open_arg;
@@ -31,7 +31,7 @@ struct sandboxd_start {
 	const char *const *argv;
 	const char *const *env;		/* name, value, name, value, NULL */
 	const char *cwd;		/* NULL: the daemon's root */
-	const char *input;		/* all of stdin; borrowed until the end */
+	const char *input;	/* all of stdin; borrowed until the end */
 	size_t input_len;
 };
 

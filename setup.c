@@ -324,7 +324,7 @@ on_wait(void *arg, const struct event *ev)
 	} else {
 		err = *ev->err;
 		error_wrap(&err, "wait for pod ready");
-		/* Nobody has used what never began; it would stay in the way. */
+		/* Nobody has used what never began; it would be in the way. */
 		if (err.code == ERR_CLUSTER && !s->made && !s->pod.begun)
 			errand_delete(s->errands, s->namespace, &s->pod, 1);
 		fail(s, &err);

@@ -30,7 +30,7 @@ enum shell_news {
 	SHELL_BEGAN,		/* id, in the background; value: its pid, which
 				   is told apart from the beginning: then 0 */
 	SHELL_STATUS,		/* id ended; value: its exit code */
-	SHELL_JOB,		/* id, of the background, ended; value as above */
+	SHELL_JOB,	/* id, of the background, ended; value as above */
 	SHELL_ENDED,		/* the shell itself did; value as above */
 	SHELL_BROKEN		/* and a new one can't be started */
 };

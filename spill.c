@@ -42,7 +42,7 @@ spill_reset(struct spill *s, size_t keep)
 	    .value = true, .text = text };
 }
 
-/* --- the check of what spills ---------------------------------------------- */
+/* --- the check of what spills ------------------------------------------- */
 
 /* at: of the byte in what is being fed; the first fault counts. */
 static void
@@ -168,7 +168,7 @@ give(struct spill *s, const char *raw, size_t len, uint64_t at)
 	return n;
 }
 
-/* --- the message ------------------------------------------------------------ */
+/* --- the message -------------------------------------------------------- */
 
 /* The string has grown too long for the message: it leaves it. at: its end
  * so far. */

@@ -43,7 +43,7 @@ struct spill {
 	size_t cap, from;		/* room for spans; SPILL_FROM */
 	uint64_t seen, given;		/* bytes of the message, of the sink */
 	uint64_t why_at;
-	uint64_t objects;		/* a bit for each open scope: is it one? */
+	uint64_t objects;	/* a bit for each open scope: is it one? */
 	unsigned depth;
 	bool value;			/* the next string is no key */
 	bool inside, escaped, out;	/* of a string; an escape; it spills */

@@ -25,7 +25,7 @@ struct stash {
 
 _Static_assert(BLOCKS < END, "a block's number fits");
 
-/* --- the file --------------------------------------------------------------- */
+/* --- the file ----------------------------------------------------------- */
 
 struct stash *
 stash_open(void)
@@ -120,7 +120,7 @@ chain_free(struct stash *s, unsigned i)
 		s->hint = 0;
 }
 
-/* --- what is in it ---------------------------------------------------------- */
+/* --- what is in it ------------------------------------------------------ */
 
 struct spilled *
 spilled_new(struct stash *s)

@@ -31,7 +31,7 @@ struct spilled {
 	struct spill_span *spans;	/* owned */
 	size_t nspans;
 	uint64_t len;			/* bytes of the strings */
-	struct error err;		/* why they are not all kept, or ERR_NONE */
+	struct error err;	/* why they are not all kept, or ERR_NONE */
 
 	/* stash.c's own */
 	struct stash *stash;
@@ -49,7 +49,7 @@ struct spilled_in {
 };
 
 struct spilled *spilled_new(struct stash *s);	/* held once; NULL: no memory */
-struct spilled *spilled_hold(struct spilled *p);	/* returns p; may be NULL */
+struct spilled *spilled_hold(struct spilled *p);	/* returns p, or NULL */
 void spilled_drop(struct spilled *p);		/* NULL is fine */
 /* What can't be kept is said in p->err, once; then nothing of it is kept. */
 void spilled_put(struct spilled *p, const char *data, size_t len);

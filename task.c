@@ -290,7 +290,8 @@ static size_t
 signal_all(struct task *t, int signo)
 {
 	struct procs_who who = {
-		.mark = t->id, .self = getpid(), .root = is_over(t) ? 0 : t->root,
+		.mark = t->id, .self = getpid(),
+		.root = is_over(t) ? 0 : t->root,
 		.shell = shell_pid(t->all->shell), .since = t->since,
 		.young = !t->background && !is_over(t),
 		.spare_root = signo == SIGTERM

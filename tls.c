@@ -74,7 +74,7 @@ random_bytes(void *arg, unsigned char *out, size_t len)
 	return 0;
 }
 
-/* --- files ------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------- */
 
 static const char *
 path_at(const struct tls_paths *p, int i)
@@ -226,7 +226,7 @@ tls_refresh(struct tls **t, struct error *err)
 	return 0;
 }
 
-/* --- bytes ------------------------------------------------------------------ */
+/* --- bytes -------------------------------------------------------------- */
 
 static int
 take(void *arg, unsigned char *data, size_t len)
@@ -302,7 +302,7 @@ tls_close(struct tls_conn *c)
 	free(c);
 }
 
-/* --- the client's name ------------------------------------------------------ */
+/* --- the client's name -------------------------------------------------- */
 
 static bool
 name_put(struct tls_conn *c, const mbedtls_asn1_buf *b)
@@ -340,7 +340,7 @@ name_find(const mbedtls_x509_crt *cert)
 	return common;
 }
 
-/* --- the handshake ---------------------------------------------------------- */
+/* --- the handshake ------------------------------------------------------ */
 
 static int
 fail(struct tls_conn *c, int r, const char *why)

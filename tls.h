@@ -45,8 +45,8 @@ void tls_close(struct tls_conn *c);	/* NULL is fine */
 
 /*
  * As read(2) and write(2): the handshake goes on in tls_recv(). EAGAIN: wait
- * for POLLIN, in a handshake that is tls_stuck() for POLLOUT, too. EPROTO: tls_why(); a client that
- * spoke plain HTTP has been told so.
+ * for POLLIN, in a handshake that is tls_stuck() for POLLOUT, too. EPROTO:
+ * tls_why(); a client that spoke plain HTTP has been told so.
  */
 ssize_t tls_recv(struct tls_conn *c, void *data, size_t len);
 ssize_t tls_send(struct tls_conn *c, const void *data, size_t len);

@@ -117,8 +117,9 @@ const struct tool tool_run_job = {
 	.name = "run_job",
 	.title = "Run job",
 	.help = "Run a command in a fresh pod, wait for its end and return "
-	    "exit code, output and files; the pod is deleted. A command that fails "
-	    "or runs out of time is a result, with what it printed so far.",
+	    "exit code, output and files; the pod is deleted. A command that "
+	    "fails or runs out of time is a result, with what it printed so "
+	    "far.",
 	.family = "jobs",
 	.args = run_args,
 	.out = result_out,

@@ -51,7 +51,7 @@ struct arg {
 enum step {
 	STEP_WAIT,		/* something is under way that calls next() */
 	STEP_DONE,		/* the result is in the call */
-	STEP_ASK,		/* call_ask() was called: the client must answer */
+	STEP_ASK,	/* call_ask() was called: the client must answer */
 	STEP_FAIL		/* the error says why */
 };
 
@@ -70,7 +70,7 @@ struct tool {
 	const char *in_schema;	/* raw JSON instead of args; not checked */
 	unsigned hints;
 	const char *requires;	/* a client capability, or NULL (-32021) */
-	size_t size;		/* of the tool's own state, call->data, zeroed */
+	size_t size;	/* of the tool's own state, call->data, zeroed */
 	/*
 	 * start() sees the arguments, checked; it copies what it keeps. next()
 	 * is called for each event of what the tool began. Every way out leads

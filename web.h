@@ -51,9 +51,9 @@ struct web_req {
 	int (*open_socket)(void *arg);
 	void *open_arg;
 	bool http2;			/* prior knowledge, without TLS */
-	bool stream;			/* body comes as EVENT_DATA; then REPLY */
+	bool stream;		/* body comes as EVENT_DATA; then REPLY */
 	bool fresh;			/* never on a kept-alive connection */
-	size_t max_body;		/* 0: LIMIT_BODY; no limit for a stream */
+	size_t max_body;	/* 0: LIMIT_BODY; no limit for a stream */
 	long connect_ms;		/* 0: the limits' */
 	long first_byte_ms;		/* 0: the limits'; -1 none */
 	long idle_ms;			/* 0: the limits'; -1 none */

@@ -43,7 +43,8 @@ explain_certificate(const struct webfail *f, struct error *err)
 
 	whose(f, "of", of, sizeof(of));
 	/* The first words are of the first certificate that failed, and the
-	 * chain is looked at from its root: an authority goes first here too. */
+	 * chain is looked at from its root: an authority goes first here, too.
+	 */
 	if (!f->ca)
 		error_set(err, ERR_TLS, "the certificate%s can't be verified: "
 		    "no certificate authority is configured", of);

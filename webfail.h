@@ -15,7 +15,7 @@ struct error;
 struct webfail {
 	int code;		/* CURLcode */
 	const char *words;	/* CURLOPT_ERRORBUFFER */
-	const char *where;	/* "host:port" asked for, or NULL: say nothing */
+	const char *where; /* "host:port" asked for, or NULL: say nothing */
 	const char *name;	/* what the certificate had to name */
 	const char *key;	/* our key's PEM, or NULL */
 	bool ca;		/* somebody is trusted */

@@ -23,7 +23,7 @@ struct webset {
 	char *host;
 	long connect_ms;
 	bool secure;
-	bool proxy_tls, proxy_ca;	/* https proxy; we trust somebody there */
+	bool proxy_tls, proxy_ca; /* https proxy; we trust somebody there */
 };
 
 /* raw: only connect. */

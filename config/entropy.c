@@ -9,7 +9,7 @@
 
 #include <mbedtls/entropy.h>
 
-/* What MBEDTLS_ENTROPY_HARDWARE_ALT calls; mbedTLS keeps its prototype private. */
+/* What MBEDTLS_ENTROPY_HARDWARE_ALT calls; its prototype is mbedTLS's own. */
 int mbedtls_hardware_poll(void *, unsigned char *, size_t, size_t *);
 
 int

@@ -13,7 +13,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* --- the stash -------------------------------------------------------------- */
+/* --- the stash ---------------------------------------------------------- */
 
 START_TEST(what_is_put_is_read_again_from_anywhere)
 {
@@ -105,7 +105,7 @@ START_TEST(without_a_folder_it_says_which)
 }
 END_TEST
 
-/* --- contents --------------------------------------------------------------- */
+/* --- contents ----------------------------------------------------------- */
 
 static const struct {
 	enum content_kind kind;

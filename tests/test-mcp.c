@@ -362,7 +362,7 @@ START_TEST(refuses_every_beginning_of_a_message)
 }
 END_TEST
 
-/* --- whole conversations ---------------------------------------------------- */
+/* --- whole conversations ------------------------------------------------ */
 
 static const struct {
 	const char *in, *out;
@@ -556,7 +556,7 @@ START_TEST(answers_for_a_message_whose_text_is_gone)
 }
 END_TEST
 
-/* --- HTTP ---------------------------------------------------------------------- */
+/* --- HTTP --------------------------------------------------------------- */
 
 #define OTHER(what) ERR("1", "-32020", what)
 #define NO_NAME OTHER("Mcp-Name is not there or is not params.name")
@@ -815,7 +815,7 @@ START_TEST(tells_of_every_call_that_is_over)
 }
 END_TEST
 
-/* --- asking the user ------------------------------------------------------------ */
+/* --- asking the user ---------------------------------------------------- */
 
 #define ASK(id, args, more) REQ(id, "tools/call", \
 	CAPS("\"elicitation\":{}") ",\"name\":\"ask\",\"arguments\":{\"text\":\"" \

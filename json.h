@@ -54,7 +54,8 @@ struct json json_path(struct json v, const char *path);
 /* Walk: for (m = json_first(v); json_type(m) != JSON_NONE; m = json_next(m)) */
 struct json json_first(struct json v);	/* first element or member's value */
 struct json json_next(struct json member);
-struct json json_key(struct json member);	/* JSON_NONE in arrays */
+/* A member's key; JSON_NONE in arrays. */
+struct json json_key(struct json member);
 
 bool json_is(struct json v, const char *s);	/* a string equal to s */
 /* An integral number (1, 1.0, 1e2) from min to max. */

@@ -92,7 +92,7 @@ void mcp_caller(struct mcp *m, const struct mcp_caller *who);
 /* Lines refused so far; past LIMIT_BAD_LINES the loop ends the connection. */
 long mcp_bad_lines(const struct mcp *m);
 
-void mcp_cancel_ticket(struct mcp *m, long ticket);	/* a client left */
+void mcp_cancel_ticket(struct mcp *m, long ticket);	/* HTTP: it left */
 void mcp_end(struct mcp *m);		/* end of input: stop all calls */
 size_t mcp_live(const struct mcp *m);	/* calls not yet FREE */
 size_t mcp_left(const struct mcp *m);	/* objects left in the cluster */

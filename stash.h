@@ -49,7 +49,8 @@ struct spilled_in {
 };
 
 struct spilled *spilled_new(struct stash *s);	/* held once; NULL: no memory */
-struct spilled *spilled_hold(struct spilled *p);	/* returns p, or NULL */
+/* Returns p, which may be NULL. */
+struct spilled *spilled_hold(struct spilled *p);
 void spilled_drop(struct spilled *p);		/* NULL is fine */
 /* What can't be kept is said in p->err, once; then nothing of it is kept. */
 void spilled_put(struct spilled *p, const char *data, size_t len);

@@ -513,13 +513,18 @@ http_continue(struct buf *out)
 	buf_puts(out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-void
-http_chunk(struct buf *out, const void *bytes, size_t len)
+bool
+http_chunk_head(struct buf *out, uint64_t len)
 {
 	if (len == 0)
-		return;		/* it would end the body */
-	buf_printf(out, "%zx\r\n", len);
-	buf_put(out, bytes, len);
+		return false;	/* it would end the body */
+	buf_printf(out, "%llx\r\n", (unsigned long long)len);
+	return true;
+}
+
+void
+http_chunk_tail(struct buf *out)
+{
 	buf_puts(out, "\r\n");
 }
 

@@ -94,7 +94,9 @@ enum { HTTP_CHUNKED = -1, HTTP_NO_BODY = -2 };
 
 void http_head(struct buf *out, const struct http_answer *a);
 void http_continue(struct buf *out);		/* 100 */
-void http_chunk(struct buf *out, const void *data, size_t len);
+/* What stands before and after len bytes. False, and nothing: there are none. */
+bool http_chunk_head(struct buf *out, uint64_t len);
+void http_chunk_tail(struct buf *out);
 void http_chunk_end(struct buf *out);
 const char *http_reason(int status);
 

@@ -304,12 +304,12 @@ httpd_put_far(struct httpd *d, struct buf *data, const struct spilled_in *far)
 		return;
 	if (outlet_empty(&d->answers))
 		d->sent_ms = mono_ms();
-	if (d->chunked)
-		buf_printf(&d->answers.out, "%llx\r\n", (unsigned long long)
-		    outlet_length(data->len, far));
+	if (d->chunked && !http_chunk_head(&d->answers.out,
+	    outlet_length(data->len, far)))
+		return;
 	outlet_message(&d->answers, data, far);
 	if (d->chunked)
-		buf_puts(&d->answers.out, "\r\n");
+		http_chunk_tail(&d->answers.out);
 	checked(d);
 	want(d);
 	arm(d);

@@ -277,8 +277,10 @@ START_TEST(writes_answers)
 
 	buf_init(&out, 4096);
 	http_head(&out, &a);
-	http_chunk(&out, "hello world, hello", 18);
-	http_chunk(&out, "", 0);
+	ck_assert(http_chunk_head(&out, 18));
+	buf_puts(&out, "hello world, hello");
+	http_chunk_tail(&out);
+	ck_assert(!http_chunk_head(&out, 0));
 	http_chunk_end(&out);
 	ck_assert_str_eq(out.data, "HTTP/1.1 200 OK\r\n"
 	    "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: s/1\r\n"

@@ -542,38 +542,41 @@ alive(struct server *s, struct error *err)
 	return r;
 }
 
+/* What a command has to say, to standard output; b is freed. */
+static int
+printed(struct buf *b, struct error *err)
+{
+	bool ok = buf_ok(b);
+
+	if (ok)
+		fputs(b->data, stdout);
+	buf_free(b);
+	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+}
+
 static int
 tools_print(const struct server *s, struct error *err)
 {
 	struct jsonw w;
 	struct buf b;
-	bool ok;
 
 	buf_init(&b, LIMIT_REPLY);
 	jsonw_init(&w, &b);
 	jsonw_object(&w, NULL);
 	tools_list(&w, s->offer.tools);
 	jsonw_end(&w);
-	ok = buf_ok(&b);
-	if (ok)
-		puts(b.data);
-	buf_free(&b);
-	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+	buf_puts(&b, "\n");
+	return printed(&b, err);
 }
 
 static int
 settings_print(const struct server *s, struct error *err)
 {
 	struct buf b;
-	bool ok;
 
 	buf_init(&b, 1 << 20);
 	config_print(&s->config, &b);
-	ok = buf_ok(&b);
-	if (ok)
-		fputs(b.data, stdout);
-	buf_free(&b);
-	return ok ? 0 : error_set(err, ERR_SYSTEM, "out of memory");
+	return printed(&b, err);
 }
 
 static int completion(const struct server *s, struct error *err);
@@ -592,7 +595,6 @@ completion(const struct server *s, struct error *err)
 {
 	const char *names[NCOMMANDS + 1] = { NULL };
 	struct buf b;
-	int r;
 
 	for (size_t i = 0; i < NCOMMANDS; i++)
 		names[i] = commands[i].name;
@@ -600,11 +602,10 @@ completion(const struct server *s, struct error *err)
 		return error_set(err, ERR_CONFIG, "completion: of which shell? "
 		    "bash, zsh or fish");
 	buf_init(&b, 1 << 20);
-	r = completion_write(&b, s->config.operand, names, err);
-	if (r == 0 && buf_ok(&b))
-		fputs(b.data, stdout);
+	if (completion_write(&b, s->config.operand, names, err) == 0)
+		return printed(&b, err);
 	buf_free(&b);
-	return r;
+	return -1;
 }
 
 /* These have no client to be cleaned up for: a signal simply ends them. */
